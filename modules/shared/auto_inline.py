@@ -10,7 +10,6 @@ from schedlang.analysis import (
     block_facts,
     count_consumers,
     count_operations,
-    has_data_reuse,
     has_first_binding,
     has_own_loops,
     has_plain_binding,
@@ -52,7 +51,6 @@ def auto_inline(
     require_ordered: bool = False,
     always_in_spatial_programs: bool = False,
     unordered_prob: float = 1.0,
-    repeated_prob: float = 1.0,
     weights_ahead: bool = True,
 ) -> None:
     """Inline a spatial block into its consumers, or else into its only producer.
@@ -72,20 +70,16 @@ def auto_inline(
     inlinable; Ansor, Table 1) and MetaSchedule's AutoInline for CPUs, whose
     ``always_in_spatial_programs`` waives these conditions in programs without reductions. With
     ``unordered_prob`` below 1, a block that is not injective and ordered is inlined with this
-    probability. With ``repeated_prob`` below 1 so is one that reads several buffers as large as it
-    is, and that its consumers would compute more than once for each element, as a product of
-    matrices does: it would load all of these each time. ``into_producer`` with
-    ``inline_branches`` and ``inline_expensive`` is MetaSchedule's AutoInline for GPUs. A block that
-    reads nothing is a constant and always inlined. With ``weights_ahead`` one that computes from
-    weights only (a cast, a scale) stays, to run ahead of all calls. A block that writes a cache
-    back (``"local"`` to ``"global"``) never goes into its consumers, which may run on other
-    threads; with ``into_producer`` they go into it.
+    probability. ``into_producer`` with ``inline_branches`` and ``inline_expensive`` is
+    MetaSchedule's AutoInline for GPUs. A block that reads nothing is a constant and always inlined.
+    With ``weights_ahead`` one that computes from weights only (a cast, a scale) stays, to run ahead
+    of all calls. A block that writes a cache back (``"local"`` to ``"global"``) never goes into its
+    consumers, which may run on other threads; with ``into_producer`` they go into it.
     """
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
         raise SpaceError(f"auto_inline(expensive={expensive!r}): it takes a list of names")
     check_prob("auto_inline", unordered_prob, "unordered_prob")
-    check_prob("auto_inline", repeated_prob, "repeated_prob")
     if max_operations is not None and max_operations < 0:
         raise SpaceError(
             f"auto_inline(max_operations={max_operations}): give 0 or more, or None for no bound"
@@ -104,20 +98,14 @@ def auto_inline(
         require(inline_branches or not branches, "it branches")
         costly = inline_expensive or not facts.operations & set(expensive)
         require(costly, "it is expensive to repeat")
-        prob = 1.0
         if require_injective or require_ordered or unordered_prob < 1:
             injective, ordered = read_pattern(sch, block)
             require(injective or not require_injective, "its reads are not injective")
             require(ordered or not require_ordered, "its reads are not in order")
-            if not (injective and ordered):
-                prob = unordered_prob
-        joins = facts.reads > 1 and not has_data_reuse(sch, block)
-        if repeated_prob < prob and joins and _is_repeated(sch, block, facts):
-            prob = repeated_prob
-        if prob < 1:
-            probs = (prob, complement(prob))
-            if not sch.choose(f"inline:{facts.name}", (True, False), probs):
-                return
+            if not (injective and ordered) and unordered_prob < 1:
+                probs = (unordered_prob, complement(unordered_prob))
+                if not sch.choose(f"inline:{facts.name}", (True, False), probs):
+                    return
     if into_consumer and _into_consumers(sch, block, facts, None if waived else max_operations):
         return
     require(into_producer, "it cannot be put into what reads it")
@@ -132,21 +120,16 @@ def _into_consumers(sch: Schedule, block: BlockRV, facts: BlockFacts, bound: int
         return False
     if leaves_cache(sch, block):  # consumers would read a cache that other threads hold
         return False
-    if bound is not None and _is_repeated(sch, block, facts):
-        few = count_operations(sch, block) <= bound
+    if bound is not None:
+        consumers = sch.get_consumers(block)
+        repeated = sum(_iterations(block_facts(sch, consumer)) for consumer in consumers)
+        few = repeated <= _iterations(facts) or count_operations(sch, block) <= bound
         require(few, f"it has more than {bound} operations to repeat")
     try:
         sch.compute_inline(block)
     except InstructionError:  # a body that is not one plain store
         return False
     return True
-
-
-def _is_repeated(sch: Schedule, block: BlockRV, facts: BlockFacts) -> bool:
-    """Return whether the consumers of a block have more iterations than it has itself."""
-    consumers = sch.get_consumers(block)
-    repeated = sum(_iterations(block_facts(sch, consumer)) for consumer in consumers)
-    return repeated > _iterations(facts)
 
 
 def _iterations(facts: BlockFacts) -> int:

@@ -22,9 +22,6 @@ from schedlang.targets.cpu.machine import CPUMachine
 # the stored axis. The alternatives are in the space because some program may need them.
 _REGISTER_TILES = 0.9
 _USUAL = 0.95
-# Probability of inlining a block of several inputs into a product, which would read all of them for
-# each term.
-_REPEATED = 0.25
 # As a producer's place, each loop is this many times as likely as the loop around it.
 _OUTER_LOCATIONS = 0.75
 # Operations and accesses to elements from which on a program is worth threads everywhere.
@@ -56,11 +53,7 @@ def cpu_space(target: CPUMachine, *, priors: bool = True) -> Space:
     return Space(
         [
             inline_constants,
-            auto_inline(
-                always_in_spatial_programs=True,
-                unordered_prob=usual,
-                repeated_prob=_REPEATED if priors else 0.5,
-            ),
+            auto_inline(always_in_spatial_programs=True, unordered_prob=usual),
             pad_einsum(lanes=lanes),
             add_rfactor(cores=target.cores, vector_lanes=lanes if priors else 0),
             tiling.as_module("multi_level_tiling"),

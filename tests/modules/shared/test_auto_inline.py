@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 
 import pytest
-from tvm import te
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
@@ -17,7 +16,7 @@ from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.spaces.module import Module
 from schedlang.tvm.program import block_names, structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all
-from schedlang.workloads import CBR, SFM, TBG, from_script, from_te
+from schedlang.workloads import CBR, SFM, TBG, from_script
 from schedlang.workloads.workload import Workload
 from tests.expressiveness.bindings import BINDINGS
 from tests.language.primitives.programs import biased_matmul, chain, elementwise, matmul, siblings
@@ -224,29 +223,6 @@ def test_an_annotation_turns_it_off() -> None:
     script = chain().script().replace(block, f"{block}\n                {attribute}")
     workload = from_script(script)
     assert_not_applicable(auto_inline, workload, "B", "it is annotated with")
-
-
-def test_a_product_of_two_inputs_is_inlined_into_a_contraction_by_choice() -> None:
-    """Inlined, each term of the sum would load both again; a sum over rows reads them once."""
-
-    def rows_of(columns: int) -> Workload:
-        a, b = (te.placeholder((16, 32), name=name) for name in "AB")
-        joined = te.compute((16, 32), lambda i, k: a[i, k] * b[i, k], name="joined")
-        k = te.reduce_axis((0, 32), name="k")
-        shape = (16,) if columns == 1 else (16, columns)
-        total = te.compute(shape, lambda i, *j: te.sum(joined[i, k], axis=k), name="total")
-        return from_te([a, b, total])
-
-    space = sl.Space([auto_inline(repeated_prob=0.25)])
-
-    def programs(workload: Workload) -> dict[bool | None, list[str]]:
-        traces = [one.trace for one in space.sketches(workload)]
-        site = "inline:joined"
-        return {one.choices.get(site): block_names(one.replay().mod) for one in traces}
-
-    inlined = ["total", "root"]
-    assert programs(rows_of(1)) == {None: inlined}
-    assert programs(rows_of(8)) == {True: inlined, False: ["joined", *inlined]}
 
 
 def test_bad_options() -> None:

@@ -18,7 +18,6 @@ from schedlang.spaces.module import Module
     ("module", "option"),
     [
         (auto_inline, "unordered_prob"),
-        (auto_inline, "repeated_prob"),
         (parallel_vectorize_unroll, "prob"),
         (register_tile, "prob"),
         (vector_math, "prob"),

@@ -22,6 +22,7 @@ from typing import Any
 
 from _race_plot import COLOURS, finish, with_panels
 from network_rows.models import make
+from network_rows.our_sides import imported
 
 import schedlang as sl
 from paper_rows.ansor_ablation import limited_space
@@ -85,8 +86,7 @@ class Recorded:
 @cache
 def network(name: str) -> sl.Network:
     """Import a network, once."""
-    model = make(name)
-    return sl.import_network(model.module, model.examples, name=name)
+    return imported(make(name))
 
 
 def curve_units(settings: Settings) -> list[Unit]:
@@ -126,7 +126,7 @@ def curve(unit: Unit, settings: Settings) -> Row:
 
 
 def latency_at(points: Sequence[Sequence[float]], trials: int) -> float:
-    """Return the latency after so many trials; infinity before all tasks have one."""
+    """Return the latency as of ``trials`` trials; infinity before all tasks have one."""
     number = bisect_right([count for count, _ in points], trials)
     return points[number - 1][1] if number else math.inf
 

@@ -21,9 +21,16 @@ from _race_plot import finish, label_axes, with_panels
 
 import schedlang as sl
 from paper_rows.figure import Figure, Row, Settings, Unit, grouped
-from paper_rows.sides import TO_THE_END, Side, descent_after, from_origin, raced, total
+from paper_rows.sides import (
+    TO_THE_END,
+    Side,
+    descent_after,
+    exploiting,
+    from_origin,
+    raced,
+    total,
+)
 from paper_rows.storm import BEFORE, EXPLOITED, EXPLOITERS
-from schedlang.search import ExploreExploit
 
 # Height, channels in and out, kernel, stride, padding, and how often it occurs (He et al., 2016,
 # Table 1; Krizhevsky et al., 2012, with one tower).
@@ -99,8 +106,7 @@ def exploited(unit: Unit, settings: Settings) -> Row:
     explored, more = (6, 6) if settings.quick else (BEFORE, EXPLOITED)
     sides = {"descent": Side(descent_after(explored), explored + more, _MOST_SECONDS)}
     for name, search in EXPLOITERS.items():
-        make = partial(ExploreExploit, exploit=search, switch_after=explored, sketches=1)
-        sides[name] = Side(make, explored + more, _MOST_SECONDS)
+        sides[name] = Side(exploiting(search, explored), explored + more, _MOST_SECONDS)
     return {"sides": raced(workload_of(unit), sides, {"after": "exploring"} | unit, settings)}
 
 

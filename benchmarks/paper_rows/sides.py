@@ -40,8 +40,12 @@ def from_origin() -> MakeStrategy:
 
 def descent_after(explored: int) -> MakeStrategy:
     """Return DPAnsor's search: one descent from the best of these programs, and no other start."""
-    descent = partial(CoordinateDescent, start=(), **ONCE)
-    return partial(ExploreExploit, exploit=descent, switch_after=explored, sketches=1)
+    return exploiting(partial(CoordinateDescent, start=(), **ONCE), explored)
+
+
+def exploiting(search: MakeStrategy, explored: int) -> MakeStrategy:
+    """Return exploration of ``explored`` programs, which another search goes on from."""
+    return partial(ExploreExploit, exploit=search, switch_after=explored, sketches=1)
 
 
 def raced(

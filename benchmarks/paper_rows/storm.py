@@ -14,7 +14,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from _race_plot import COLOURS, finish, label_axes, with_panels
 from searches import SPACES
 
 from paper_rows.figure import Figure, Row, Settings, Unit, grouped
-from paper_rows.sides import descent_after
+from paper_rows.sides import descent_after, exploiting
 from paper_rows.simulated import draw_spaces, path_of, print_ratios, ratios, tuned, units
-from schedlang.search import Evolutionary, ExploreExploit, Grid, Random
+from schedlang.search import Evolutionary, Grid, Random
 from schedlang.search.base import StrategyBase
 
 EXPLORED = (1, 10, 25, 50, 100, 200, 300, 1000)
@@ -121,8 +120,7 @@ def exploiters(unit: Unit, settings: Settings) -> Row:
     path, seed = path_of(unit, settings), unit["seed"]
     row: Row = {"descent": tuned(path, seed, descent_after(BEFORE), BEFORE + EXPLOITED)}
     for name, search in EXPLOITERS.items():
-        make = partial(ExploreExploit, exploit=search, switch_after=BEFORE, sketches=1)
-        row[name] = tuned(path, seed, make, BEFORE + EXPLOITED)
+        row[name] = tuned(path, seed, exploiting(search, BEFORE), BEFORE + EXPLOITED)
     return row
 
 

@@ -38,9 +38,9 @@ class Run:
     id: given by the database; None before.
     notes, tags: what the user said of it. ValueError for what is no text, and no words.
 
-    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"winner"``,
-    ``"runner_up"`` and ``"unscheduled"`` of a JSON object; ``mentioned`` and ``renumbered`` read
-    them there.
+    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"leaders"`` (a list
+    of pairs of an id and a trace), ``"winner"``, ``"runner_up"`` and ``"unscheduled"`` of a JSON
+    object; ``mentioned`` and ``renumbered`` read them there.
     """
 
     identity: str
@@ -148,12 +148,15 @@ def _renumbered(text: str, ids: Mapping[int, int]) -> str:
             stored[name] = ids[stored[name]]
     if "records" in stored:
         stored["records"] = [ids[number] for number in stored["records"]]
+    if "leaders" in stored:
+        stored["leaders"] = [[ids[number], trace] for number, trace in stored["leaders"]]
     return json.dumps(stored)
 
 
 def _ids(stored: dict[str, Any]) -> list[int]:
     named = [stored.get(name) for name in _SINGLE]
-    return [*stored.get("records", ()), *(number for number in named if number is not None)]
+    leaders = [number for number, _ in stored.get("leaders", ())]
+    return [*stored.get("records", ()), *leaders, *(one for one in named if one is not None)]
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -166,4 +169,8 @@ def _object(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(stored.get("records", []), list):
         return None
-    return stored if all(type(number) is int for number in _ids(stored)) else None
+    try:
+        ids = _ids(stored)
+    except (TypeError, ValueError):  # leaders that are no pairs
+        return None
+    return stored if all(type(number) is int for number in ids) else None

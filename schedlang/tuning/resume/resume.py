@@ -63,13 +63,17 @@ def _restore(state: RunState) -> bool:
     state.records += records
     state.proposals += proposals
     state.earlier += len(records)
+    if not leaders.keys() <= {record.id for record in records}:
+        raise Diverged("one of the fastest records is not of the run")
     for record in records:
         if record.id in leaders:
             try:
-                trace = Trace.from_json(leaders[record.id], state.workload)
-                state.leaderboard.add(record, trace.replay())
+                schedule = Trace.from_json(leaders[record.id], state.workload).replay()
             except (InvalidTrace, TraceFormatError) as error:
                 raise Diverged("one of the fastest programs no longer replays") from error
+            if schedule.program_key != record.program_key:
+                raise Diverged("one of the fastest records is of another program than its trace")
+            state.leaderboard.add(record, schedule)
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database import Database
+from schedlang.database import Database, merge
 from schedlang.language.schedule import Trace
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit, Random, TreeSearch
 from schedlang.tuning import InterruptedWarning
@@ -96,6 +96,42 @@ def test_a_state_whose_records_tell_of_other_proposals_is_asked_again(
     database.update_run(dataclasses.replace(run, state=json.dumps(state)))
     result = tune(database, Counted(clock=clock), search=Evolutionary)
     assert [r.trace_json for r in result.records] == [r.trace_json for r in expected.records]
+
+
+def test_the_fastest_keep_their_programs_in_another_file(database: Database) -> None:
+    expected = tune(None, Counted(), search="evolutionary", batch=4)
+    with pytest.warns(InterruptedWarning):
+        tune(database, Counted(14), search="evolutionary", batch=4)
+    with Database() as other:
+        tune(other, Counted(), seed=5, trials=10)  # so that records get other ids
+        merge(database, other)
+        result = tune(other, Counted(), search="evolutionary", batch=4)
+    assert result.earlier == 14
+    assert result.best.trace == expected.best.trace
+    assert result.best.record.trace_json == result.best.trace.to_json()
+
+
+@pytest.mark.parametrize("shift", [1, 1000])
+def test_a_state_that_names_other_records_as_the_fastest_is_not_used(
+    database: Database, shift: int
+) -> None:
+    """As merging wrote it once: with the ids of the file that it came from."""
+    with pytest.warns(InterruptedWarning):
+        first = tune(database, Counted(14), search="evolutionary", batch=4)
+    [run] = database.runs()
+    state = json.loads(run.state)
+    ids = state["records"]
+    places = {number: place for place, number in enumerate(ids)}
+    state["leaders"] = [
+        [ids[(places[number] + 1) % len(ids)] if shift == 1 else number + shift, trace]
+        for number, trace in state["leaders"]
+    ]
+    database.update_run(dataclasses.replace(run, state=json.dumps(state)))
+    measurer = Counted()
+    result = tune(database, measurer, search="evolutionary", batch=4)
+    assert result.best.latency <= first.best.latency
+    assert result.best.record.program_key == result.best.trace.replay().program_key
+    assert measurer.count < 24  # what the run had measured is not measured again
 
 
 def test_what_a_user_saves_is_whole() -> None:

@@ -38,9 +38,9 @@ class Run:
     id: given by the database; None before.
     notes, tags: what the user said of it. ValueError for what is no text, and no words.
 
-    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"leaders"`` (a list
-    of pairs of an id and a trace), ``"winner"``, ``"runner_up"`` and ``"unscheduled"`` of a JSON
-    object; ``mentioned`` and ``renumbered`` read them there.
+    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"leaders"`` (pairs
+    of an id and a trace), ``"winner"``, ``"runner_up"`` and ``"unscheduled"`` of a JSON object;
+    ``mentioned`` and ``renumbered`` read them there.
     """
 
     identity: str

@@ -45,6 +45,7 @@ from schedlang.database.sqlite.rows import (
     texts_of,
 )
 from schedlang.database.sqlite.schema import (
+    FROZEN_ID,
     WITH_DETAILS,
     WITH_DISTURBANCE,
     WITH_FINALS,
@@ -82,6 +83,12 @@ class Database:
         self._connection = SQLiteConnection(
             self.path, read_only=read_only, busy_seconds=busy_seconds
         )
+
+    @property
+    def frozen(self) -> bool:
+        """Whether ``schedlang.database.freeze`` wrote it: it has winners only, and no more come."""
+        ((owner,),) = self._connection.rows("PRAGMA application_id")
+        return bool(owner == FROZEN_ID)
 
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store all of ``records`` or none; they are durable when this returns.

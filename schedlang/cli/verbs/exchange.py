@@ -23,6 +23,7 @@ from schedlang.cli.naming.stored import (
     writable,
 )
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
+from schedlang.database import freeze
 
 _RECORDED = "Of a recorded space"
 
@@ -58,6 +59,13 @@ def export(
     unverified: Annotated[
         bool, typer.Option("--unverified", help="With --metaschedule: unverified records, too.")
     ] = False,
+    frozen: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the winners of the database into this file, which can only be read: the "
+            "processes of a job take the same programs from it, or fail by name."
+        ),
+    ] = None,
     target: options.Target = "cpu",
     t1: Annotated[
         Path | None,
@@ -86,19 +94,22 @@ def export(
     """Write a program as a library, records for MetaSchedule, or a space for other tuners."""
     files = SpaceFiles(t1, t4, kernel_tuner)
     if files.given:
-        if database is not None or library is not None or metaschedule is not None:
-            other = "--database" if database is not None else "--library or --metaschedule"
+        if any(one is not None for one in (database, library, metaschedule, frozen)):
+            others = "--library, --metaschedule or --frozen"
+            other = "--database" if database is not None else others
             raise UsageError(
                 f"{next(iter(files.given))} is of a recorded space, and does not go with {other}"
             )
         return export_space(what, context.args, files)
-    if (library is None) == (metaschedule is None):
+    if sum(one is not None for one in (library, metaschedule, frozen)) != 1:
         raise UsageError(
-            "give --library FILE or --metaschedule FOLDER; of a recorded space, --t4 FILE, --t1 "
-            "FILE or --kernel-tuner FILE"
+            "give --library FILE or --metaschedule FOLDER, or --frozen FILE; of a recorded space, "
+            "--t4 FILE, --t1 FILE or --kernel-tuner FILE"
         )
     if database is None:
         raise UsageError("give --database FILE: the database to read")
+    if frozen is not None:
+        return _freeze(database, what, frozen)
     check_target(target)
     given = named(database)
     if given.names_record:
@@ -149,6 +160,21 @@ def export(
         "notes": list(found.notes),
     }
     return Answer(f"{found}\nwrote {path}", document)
+
+
+def _freeze(database: str, what: str | None, path: Path) -> Answer:
+    given = named(database)
+    if what is not None or given.names_record:
+        raise UsageError("--frozen takes a database as a whole: leave out PROGRAM, @ and #")
+    with opened(given.path) as held:
+        made = freeze(held, writable(path))
+    document = {
+        "frozen": str(made.path),
+        "programs": made.programs,
+        "records": made.records,
+        "left_out": list(made.left_out),
+    }
+    return Answer(made, document)
 
 
 def _export_record(

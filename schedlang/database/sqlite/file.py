@@ -17,7 +17,13 @@ from schedlang.database.sqlite.lost_journal import (
     signs_of_writing,
 )
 from schedlang.database.sqlite.place import beside, check_place
-from schedlang.database.sqlite.schema import APPLICATION_ID, MIGRATIONS, READABLE, SCHEMA
+from schedlang.database.sqlite.schema import (
+    APPLICATION_ID,
+    FROZEN_ID,
+    MIGRATIONS,
+    READABLE,
+    SCHEMA,
+)
 from schedlang.errors import DatabaseError
 
 _MAPPED = 1 << 36
@@ -39,7 +45,7 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     except SQLITE_ERRORS as error:
         raise explain(path, error) from error
     try:
-        _check_owner(connection, path)
+        _check_owner(connection, path, read_only=read_only)
         _check_sound(connection, path)
         signs = signs_of_writing(connection) if alone else frozenset()
         if signs:
@@ -107,12 +113,17 @@ def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connectio
         return connection("immutable=1")
 
 
-def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
+def _check_owner(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
     # All from one moment: another process may be making the file.
     connection.execute("BEGIN")
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if owner != APPLICATION_ID and (owner or tables):
+    if owner == FROZEN_ID and not read_only:
+        raise DatabaseError(
+            f"database {path}: it is frozen: it has the winners of another one, and takes no more "
+            "records; tune into another file, and freeze that"
+        )
+    if owner not in (APPLICATION_ID, FROZEN_ID) and (owner or tables):
         raise DatabaseError(
             f"database {path}: it is another program's SQLite file; choose another path"
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Stands in the file's header, so that another program's SQLite file is recognised.
 APPLICATION_ID = 0x5343484C
+FROZEN_ID = 0x53434846
+"""The same of a file that holds winners only, and can only be read."""
 
 # One script for each schema version; `user_version` says how many of them a file has seen.
 # A seed is text because it may be wider than SQLite's 64-bit integers; samples are a JSON list.

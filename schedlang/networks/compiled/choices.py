@@ -96,6 +96,8 @@ def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
 
 def _was_tuned(record: Record, database: Database) -> bool:
     """Whether candidates were measured, besides the unscheduled program that this is of."""
+    if database.frozen:
+        return True  # nothing else of them was kept
     measured = database.query(record.workload_key, record.target_key)
     return not all(one.unscheduled for one in measured)
 

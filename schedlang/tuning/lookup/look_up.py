@@ -70,7 +70,8 @@ def best(
     similar: whether to look for similar programs.
 
     Rows that would have been used and cannot be read are named by an ``UnreadableWarning``. Raises
-    ``DatabaseError`` when the database cannot be opened, and for a path without a file.
+    ``DatabaseError`` when the database cannot be opened, for a path without a file, and where a
+    frozen one (``schedlang.database.freeze``) does not have the program.
     """
     workload, target = as_workload(workload), as_target(target)
     unreadable = Unreadable()
@@ -173,9 +174,31 @@ def find(
         other = _exact(workload, target, opened, unreadable, left_out)
         if found is None or (other is not None and other.latency < found.latency):
             found = other
+    if found is None and opened.frozen:
+        raise _nothing_frozen(workload, target, opened, unreadable)
     if found is None and similar:
         found = _similar(workload, target, opened, database, unreadable)
     return found
+
+
+def _nothing_frozen(
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+) -> DatabaseError:
+    """Return the error for a program that a frozen database does not have as it is needed."""
+    keys = [key for key, _ in database.workloads(exact_key=workload.exact_key)]
+    records = [one for key in keys for one in database.query(key)]
+    reasons = [
+        f"its winner is of {one.target_key} and {one.toolchain_key}"
+        for one in records
+        if (one.target_key, one.toolchain_key) != (target.key, toolchain_key())
+    ]
+    reasons += ["its winner cannot be compiled, or cannot be read"] if records else []
+    reasons += [unreadable.listed] if unreadable else []
+    return DatabaseError(
+        f"the frozen database {database.path} has no program for {workload.name} on {target.key} "
+        f"with {toolchain_key()}: {reasons[0] if reasons else 'it was not frozen with it'}; tune "
+        "it, and freeze again"
+    )
 
 
 def opened_for_reading(
@@ -228,7 +251,7 @@ def _first_usable(
     order = _parameter_order(source, workload)
     if order is None:
         return None
-    for toolchain in (toolchain_key(), None):
+    for toolchain in (toolchain_key(),) if database.frozen else (toolchain_key(), None):
         for record in best_first(database, key, target.key, toolchain, n=_RECORDS):
             if record.id in left_out:
                 continue

@@ -6,7 +6,6 @@ from schedlang.database.database import Database, open_database, opened_database
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.history import RunHistory
 from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
-from schedlang.database.maintenance.freeze import Frozen, freeze
 from schedlang.database.maintenance.history import history
 from schedlang.database.maintenance.merge import Merged, merge
 from schedlang.database.maintenance.prune import Pruned, prune
@@ -22,7 +21,6 @@ __all__ = [
     "Database",
     "Difference",
     "FinalsEntry",
-    "Frozen",
     "IncompleteDatabaseWarning",
     "Merged",
     "Pruned",
@@ -37,7 +35,6 @@ __all__ = [
     "best_first",
     "diff",
     "format_summary",
-    "freeze",
     "history",
     "merge",
     "open_database",

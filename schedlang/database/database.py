@@ -86,7 +86,7 @@ class Database:
 
     @property
     def frozen(self) -> bool:
-        """Whether ``schedlang.database.freeze`` wrote it: it has winners only, and no more come."""
+        """Whether ``schedlang.freeze`` wrote it: it has winners only, and no more come."""
         ((owner,),) = self._connection.rows("PRAGMA application_id")
         return bool(owner == FROZEN_ID)
 

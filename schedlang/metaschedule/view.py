@@ -48,6 +48,11 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         super().__init__()
         if not isinstance(database, Database):
             database = open_database(database, read_only=True)
+        if database.frozen:
+            raise DatabaseError(
+                f"{database.path} is frozen, and TVM's passes leave a program as it is where they "
+                "find none: use schedlang.apply, which names it"
+            )
         self.database = database
         self.target = target
         self.toolchain_key = toolchain_key

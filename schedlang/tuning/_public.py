@@ -7,7 +7,15 @@ from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.explaining import Explanation, explain
 from schedlang.tuning.failures import FailureExplanation, explain_failure
-from schedlang.tuning.lookup import Match, PackingWarning, UntunedWarning, apply, best
+from schedlang.tuning.lookup import (
+    Frozen,
+    Match,
+    PackingWarning,
+    UntunedWarning,
+    apply,
+    best,
+    freeze,
+)
 from schedlang.tuning.options import BATCH
 from schedlang.tuning.reading import read_result
 from schedlang.tuning.result import TuneResult
@@ -23,6 +31,7 @@ __all__ = [
     "CallbackWarning",
     "Explanation",
     "FailureExplanation",
+    "Frozen",
     "InterruptedWarning",
     "Match",
     "Target",
@@ -36,6 +45,7 @@ __all__ = [
     "default_space",
     "explain",
     "explain_failure",
+    "freeze",
     "load",
     "load_survey",
     "measurer",

@@ -23,7 +23,6 @@ from schedlang.cli.naming.stored import (
     writable,
 )
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
-from schedlang.database import freeze
 
 _RECORDED = "Of a recorded space"
 
@@ -109,7 +108,7 @@ def export(
     if database is None:
         raise UsageError("give --database FILE: the database to read")
     if frozen is not None:
-        return _freeze(database, what, frozen)
+        return _freeze(database, what, frozen, target)
     check_target(target)
     given = named(database)
     if given.names_record:
@@ -162,15 +161,15 @@ def export(
     return Answer(f"{found}\nwrote {path}", document)
 
 
-def _freeze(database: str, what: str | None, path: Path) -> Answer:
+def _freeze(database: str, what: str | None, path: Path, target: str) -> Answer:
     given = named(database)
     if what is not None or given.names_record:
         raise UsageError("--frozen takes a database as a whole: leave out PROGRAM, @ and #")
     with opened(given.path) as held:
-        made = freeze(held, writable(path))
+        made = sl.freeze(held, path if path.exists() else writable(path), target_of(target))
     document = {
         "frozen": str(made.path),
-        "programs": made.programs,
+        "target": made.target_key,
         "records": made.records,
         "left_out": list(made.left_out),
     }

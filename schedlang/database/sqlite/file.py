@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from schedlang.database.sqlite.errors import REASONS, SQLITE_ERRORS, explain
+from schedlang.database.sqlite.frozen import check_frozen, is_sealed
 from schedlang.database.sqlite.lost_journal import (
     IncompleteDatabaseWarning,
     describe,
@@ -39,13 +40,17 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     with an ``IncompleteDatabaseWarning``. Raises ``DatabaseError``.
     """
     check_place(path, read_only)
+    if is_sealed(path):
+        check_frozen(path, read_only=read_only)
+        return _connect_frozen(path)
     alone = path.exists() and journal_size(path) <= 0
     try:
         connection = _open(path, read_only, busy_seconds)
     except SQLITE_ERRORS as error:
         raise explain(path, error) from error
     try:
-        _check_owner(connection, path, read_only=read_only)
+        if _check_owner(connection, path) == FROZEN_ID:
+            check_frozen(path, read_only=read_only)
         _check_sound(connection, path)
         signs = signs_of_writing(connection) if alone else frozenset()
         if signs:
@@ -74,6 +79,25 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     return connection
 
 
+def _connect_frozen(path: Path) -> sqlite3.Connection:
+    """Open a frozen database: nothing beside it counts, and nobody changes it."""
+    try:
+        connection = _connection(path, "mode=ro&immutable=1", 0.0)
+    except SQLITE_ERRORS as error:
+        raise explain(path, error) from error
+    try:
+        _check_owner(connection, path)
+        _check_sound(connection, path)
+        _migrate(connection, path, True)
+    except SQLITE_ERRORS as error:
+        connection.close()
+        raise explain(path, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def connect_memory() -> sqlite3.Connection:
     """Make an empty database in memory, with all tables."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -81,25 +105,29 @@ def connect_memory() -> sqlite3.Connection:
     return connection
 
 
+def _connection(path: Path, options: str, busy_seconds: float) -> sqlite3.Connection:
+    opened = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        # A file from elsewhere is not trusted: its schema may call no functions of SQLite's,
+        # and a damaged page is noticed when it is read.
+        opened.execute("PRAGMA trusted_schema=OFF")
+        opened.execute("PRAGMA cell_size_check=ON")
+        opened.execute("PRAGMA schema_version")
+    except SQLITE_ERRORS:
+        opened.close()
+        raise
+    return opened
+
+
 def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
     def connection(options: str) -> sqlite3.Connection:
-        opened = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{options}",
-            uri=True,
-            timeout=busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        try:
-            # A file from elsewhere is not trusted: its schema may call no functions of SQLite's,
-            # and a damaged page is noticed when it is read.
-            opened.execute("PRAGMA trusted_schema=OFF")
-            opened.execute("PRAGMA cell_size_check=ON")
-            opened.execute("PRAGMA schema_version")
-        except SQLITE_ERRORS:
-            opened.close()
-            raise
-        return opened
+        return _connection(path, options, busy_seconds)
 
     if not read_only:
         return connection("mode=rwc")
@@ -113,16 +141,11 @@ def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connectio
         return connection("immutable=1")
 
 
-def _check_owner(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
+def _check_owner(connection: sqlite3.Connection, path: Path) -> int:
     # All from one moment: another process may be making the file.
     connection.execute("BEGIN")
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if owner == FROZEN_ID and not read_only:
-        raise DatabaseError(
-            f"database {path}: it is frozen: it has the winners of another one, and takes no more "
-            "records; tune into another file, and freeze that"
-        )
     if owner not in (APPLICATION_ID, FROZEN_ID) and (owner or tables):
         raise DatabaseError(
             f"database {path}: it is another program's SQLite file; choose another path"
@@ -143,6 +166,7 @@ def _check_owner(connection: sqlite3.Connection, path: Path, *, read_only: bool)
             f"database {path}: it was written by a newer schedlang (schema {version}, this one "
             f"knows {SCHEMA}); upgrade schedlang, or choose another path"
         )
+    return int(owner)
 
 
 def _check_sound(connection: sqlite3.Connection, path: Path) -> None:

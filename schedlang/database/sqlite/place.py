@@ -15,8 +15,8 @@ from schedlang.errors import DatabaseError
 IN_MEMORY = ":memory:"
 """The path of a database that is no file."""
 
-# What SQLite keeps beside a file.
-_BESIDE = ("-wal", "-shm", "-journal")
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file: endings of its name."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -70,7 +70,7 @@ def check_place(path: Path, read_only: bool) -> None:
         raise DatabaseError(
             f"database {path}: there is no such file to read; open it without read_only to make it"
         )
-    for suffix in _BESIDE:
+    for suffix in BESIDE:
         place = beside(path, suffix)
         if (kind := _kind(place, path)) not in (None, stat.S_IFREG):
             raise DatabaseError(

@@ -26,8 +26,9 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
 
-# Number of records of a workload, and of workloads with the same exact key, that are tried.
-_RECORDS = 16
+RECORDS = 16
+"""Number of records of a workload that are tried."""
+# Number of workloads with the same exact key that are looked at.
 _WORKLOADS = 8
 UNVERIFIED = "there are faster records that were not verified"
 _PACKED = "the latency leaves out packing, which sl.compile_network does once, ahead of all calls"
@@ -71,7 +72,7 @@ def best(
 
     Rows that would have been used and cannot be read are named by an ``UnreadableWarning``. Raises
     ``DatabaseError`` when the database cannot be opened, for a path without a file, and where a
-    frozen one (``schedlang.database.freeze``) does not have the program.
+    frozen one (``schedlang.freeze``) does not have the program.
     """
     workload, target = as_workload(workload), as_target(target)
     unreadable = Unreadable()
@@ -169,35 +170,54 @@ def find(
 
     ``opened`` is ``database``, opened. Rows that cannot be read are noted in ``unreadable``.
     """
+    if opened.frozen:
+        return _winner(workload, target, opened, unreadable, left_out)
     found = _first_usable(workload, workload.key, "same", target, opened, unreadable, left_out)
     if found is None or found.unscheduled:
         other = _exact(workload, target, opened, unreadable, left_out)
         if found is None or (other is not None and other.latency < found.latency):
             found = other
-    if found is None and opened.frozen:
-        raise _nothing_frozen(workload, target, opened, unreadable)
     if found is None and similar:
         found = _similar(workload, target, opened, database, unreadable)
     return found
 
 
-def _nothing_frozen(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> DatabaseError:
-    """Return the error for a program that a frozen database does not have as it is needed."""
-    keys = [key for key, _ in database.workloads(exact_key=workload.exact_key)]
-    records = [one for key in keys for one in database.query(key)]
-    reasons = [
-        f"its winner is of {one.target_key} and {one.toolchain_key}"
-        for one in records
-        if (one.target_key, one.toolchain_key) != (target.key, toolchain_key())
+def _winner(
+    workload: Workload,
+    target: Target,
+    database: Database,
+    unreadable: Unreadable,
+    left_out: Collection[int | None],
+) -> Match:
+    """Return the winner of a frozen database; DatabaseError where it is not there, or is refused.
+
+    Which one it is does not depend on what this process can replay: that of the very program, else
+    the fastest of those that compute the same.
+    """
+    keys = target.key, toolchain_key()
+    others = [key for key, _ in database.workloads(exact_key=workload.exact_key)]
+    records = database.query(workload.key, *keys) or [
+        one for key in others for one in database.query(key, *keys)
     ]
-    reasons += ["its winner cannot be compiled, or cannot be read"] if records else []
-    reasons += [unreadable.listed] if unreadable else []
-    return DatabaseError(
-        f"the frozen database {database.path} has no program for {workload.name} on {target.key} "
-        f"with {toolchain_key()}: {reasons[0] if reasons else 'it was not frozen with it'}; tune "
-        "it, and freeze again"
+    reason = "it was not frozen with it"
+    if records:
+        winner = min(records, key=lambda one: (timing_in(database, one).latency, one.id))
+        kind: Kind = "same" if winner.workload_key == workload.key else "exact"
+        found = _first_usable(
+            workload, winner.workload_key, kind, target, database, unreadable, left_out
+        )
+        if found is not None and found.schedule.program_key == winner.program_key:
+            return found
+        reason = "its winner cannot be compiled here"
+        if found is not None:
+            reason = "its winner makes another program here than where it was measured"
+        elif unreadable:
+            reason = unreadable.listed
+    elif elsewhere := [one for key in {workload.key, *others} for one in database.query(key)]:
+        reason = f"its winner is of {elsewhere[0].target_key} and {elsewhere[0].toolchain_key}"
+    raise DatabaseError(
+        f"the frozen database {database.path} has no program for {workload.name} on {keys[0]} "
+        f"with {keys[1]}: {reason}; tune it, and freeze again"
     )
 
 
@@ -252,7 +272,7 @@ def _first_usable(
     if order is None:
         return None
     for toolchain in (toolchain_key(),) if database.frozen else (toolchain_key(), None):
-        for record in best_first(database, key, target.key, toolchain, n=_RECORDS):
+        for record in best_first(database, key, target.key, toolchain, n=RECORDS):
             if record.id in left_out:
                 continue
             notes = []

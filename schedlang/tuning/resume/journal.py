@@ -185,9 +185,13 @@ class Journal:
             with strategy.beside(_recorded(records, proposals)):
                 strategy.load(stored["search"])
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError, SchedlangError):
-            self.run = replace(self.run, state="", state_asks=0)
+            self.forget_state()
             return None
         return records, proposals, leaders
+
+    def forget_state(self) -> None:
+        """Have the search asked again from the beginning."""
+        self.run = replace(self.run, state="", state_asks=0)
 
     # -- the present -----------------------------------------------------------------------------
 
@@ -234,10 +238,13 @@ class Journal:
                 search = strategy.save()
         except SchedlangError:
             return  # it is asked again instead
-        leaders = [
-            (one.record.id, one.schedule.trace.to_json()) for one in leaderboard.fastest_first
-        ]
         ids = [record.id for record in records]
+        known = set(ids)
+        leaders = [
+            (one.record.id, one.schedule.trace.to_json())
+            for one in leaderboard.fastest_first
+            if one.record.id in known
+        ]
         state = json.dumps(
             {"records": ids, "proposals": proposals, "leaders": leaders, "search": search}
         )

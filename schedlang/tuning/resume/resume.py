@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from schedlang.database import Ask
+from schedlang.database import Ask, Record
 from schedlang.errors import InvalidTrace, SchedlangError, TraceFormatError
-from schedlang.language.schedule import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search import Strategy
 from schedlang.tuning.resume.journal import Diverged
 from schedlang.tuning.resume.state import RunState
+from schedlang.workloads.workload import Workload
 
 
 def resume(fresh: RunState, make_strategy: Callable[[], Strategy]) -> RunState:
@@ -60,21 +61,34 @@ def _restore(state: RunState) -> bool:
     if restored is None:
         return False
     records, proposals, leaders = restored
+    fastest = _replayed(records, leaders, state.workload)
+    if fastest is None:
+        state.journal.forget_state()
+        return False
     state.records += records
     state.proposals += proposals
     state.earlier += len(records)
-    if not leaders.keys() <= {record.id for record in records}:
-        raise Diverged("one of the fastest records is not of the run")
-    for record in records:
-        if record.id in leaders:
-            try:
-                schedule = Trace.from_json(leaders[record.id], state.workload).replay()
-            except (InvalidTrace, TraceFormatError) as error:
-                raise Diverged("one of the fastest programs no longer replays") from error
-            if schedule.program_key != record.program_key:
-                raise Diverged("one of the fastest records is of another program than its trace")
-            state.leaderboard.add(record, schedule)
+    for record, schedule in fastest:
+        state.leaderboard.add(record, schedule)
     return True
+
+
+def _replayed(
+    records: Sequence[Record], leaders: Mapping[int | None, str], workload: Workload
+) -> list[tuple[Record, Schedule]] | None:
+    """Return the fastest records with their schedules; None where one is of another program."""
+    by_id = {record.id: record for record in records}
+    found = []
+    for number, text in leaders.items():
+        try:
+            record, schedule = by_id[number], Trace.from_json(text, workload).replay()
+        except (KeyError, InvalidTrace, TraceFormatError):
+            return None
+        if schedule.program_key != record.program_key:
+            return None
+        found.append((record, schedule))
+    places = {record.id: place for place, record in enumerate(records)}
+    return sorted(found, key=lambda one: places[one[0].id])
 
 
 def _ask_again(state: RunState) -> None:

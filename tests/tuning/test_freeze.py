@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 import schedlang as sl
-from schedlang.database import Database, FinalsEntry, freeze
+from schedlang.database import Database, FinalsEntry
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from tests.crash.tuner import Replayed
@@ -26,7 +28,7 @@ def tuned(tmp_path: Path) -> Path:
 
 def frozen(path: Path) -> Path:
     with Database(path, read_only=True) as database:
-        return freeze(database, path.with_name("best.db")).path
+        return sl.freeze(database, path.with_name("best.db")).path
 
 
 def test_it_has_the_winner_and_no_other(tuned: Path) -> None:
@@ -88,7 +90,7 @@ def test_the_winner_of_finals_is_frozen(tuned: Path) -> None:
 
 def test_nothing_to_freeze(tmp_path: Path) -> None:
     with Database() as database, pytest.raises(DatabaseError, match="nothing to freeze"):
-        freeze(database, tmp_path / "best.db")
+        sl.freeze(database, tmp_path / "best.db")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,3 +105,84 @@ def test_a_network_is_compiled_from_it(tmp_path: Path) -> None:
     other = sl.import_network(torch.nn.Linear(24, 8), torch.randn(4, 24))
     with pytest.raises(DatabaseError, match="no program for"):
         sl.compile_network(other, made, progress=False)
+
+
+def test_a_winner_that_makes_another_program_is_refused(tuned: Path) -> None:
+    made = frozen(tuned)
+    made.chmod(0o644)
+    connection = sqlite3.connect(made)
+    connection.execute("UPDATE record SET program_key = '0123456789abcdef'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DatabaseError, match="makes another program here"):
+        sl.best(MATMUL, database=made)
+
+
+def test_what_lies_beside_it_does_not_change_it(tuned: Path) -> None:
+    made = frozen(tuned)
+    for ending in ("-wal", "-journal"):
+        left = made.with_name(f"best.db{ending}")
+        left.write_bytes(b"of a file that was there before")
+        with pytest.raises(DatabaseError, match="remove that"):
+            sl.best(MATMUL, database=made)
+        with pytest.raises(DatabaseError, match="remove it"):
+            sl.freeze(tuned, _stale(left))
+        left.unlink()
+    assert sl.best(MATMUL, database=made) is not None
+
+
+def _stale(left: Path) -> Path:
+    """Return a path beside which a file with the ending of ``left`` lies."""
+    path = left.with_name("new.db")
+    path.with_name(left.name.replace("best.db", "new.db")).write_bytes(b"old")
+    return path
+
+
+def test_equal_programs_have_one_winner(tmp_path: Path) -> None:
+    """Which one does not depend on what a process can read."""
+    path, turned = tmp_path / "tune.db", sl.workloads.matmul(32, 32, 32)
+    sl.tune(turned, measurer=Replayed(), trials=12, database=path, progress=False, finals=0)
+    made = frozen(path)
+    made.chmod(0o644)
+    connection = sqlite3.connect(made)
+    connection.execute("UPDATE record SET trace_json = '[]'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DatabaseError, match="no program for"):
+        sl.best(turned, database=made)
+
+
+def test_places_that_cannot_be(tuned: Path, tmp_path: Path) -> None:
+    with pytest.raises(DatabaseError, match="cannot be written"):
+        sl.freeze(tuned, tmp_path / "no folder" / "best.db")
+    with pytest.raises(DatabaseError, match="URI"):
+        sl.freeze(tuned, "file:best.db")
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DatabaseError, match="it exists"):
+        sl.freeze(tuned, link)
+    assert not list(tmp_path.glob(".frozen-*"))
+
+
+def test_without_hard_links(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    assert sl.best(MATMUL, database=frozen(tuned)) is not None
+
+
+def test_a_program_that_nobody_tuned_has_no_winner(tuned: Path, tmp_path: Path) -> None:
+    with Database(tuned) as database:
+        for record in database.query():
+            if not record.unscheduled:
+                database.delete([record.id or 0])
+        with pytest.raises(DatabaseError, match="no program was tuned"):
+            sl.freeze(database, tmp_path / "best.db")
+
+
+def test_metaschedule_does_not_view_it(tuned: Path) -> None:
+    from schedlang.metaschedule import as_tvm_database
+
+    with pytest.raises(DatabaseError, match="use schedlang.apply"):
+        as_tvm_database(frozen(tuned))

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tvm import te
 
 import schedlang as sl
 from schedlang.database import Database, FinalsEntry
@@ -107,13 +108,18 @@ def test_a_network_is_compiled_from_it(tmp_path: Path) -> None:
         sl.compile_network(other, made, progress=False)
 
 
-def test_a_winner_that_makes_another_program_is_refused(tuned: Path) -> None:
-    made = frozen(tuned)
+def change(made: Path, statement: str) -> None:
+    """Change a frozen file, as nobody should."""
     made.chmod(0o644)
     connection = sqlite3.connect(made)
-    connection.execute("UPDATE record SET program_key = '0123456789abcdef'")
+    connection.execute(statement)
     connection.commit()
     connection.close()
+
+
+def test_a_winner_that_makes_another_program_is_refused(tuned: Path) -> None:
+    made = frozen(tuned)
+    change(made, "UPDATE record SET program_key = '0123456789abcdef'")
     with pytest.raises(DatabaseError, match="makes another program here"):
         sl.best(MATMUL, database=made)
 
@@ -138,18 +144,36 @@ def _stale(left: Path) -> Path:
     return path
 
 
-def test_equal_programs_have_one_winner(tmp_path: Path) -> None:
-    """Which one does not depend on what a process can read."""
+def test_a_winner_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path, turned = tmp_path / "tune.db", sl.workloads.matmul(32, 32, 32)
     sl.tune(turned, measurer=Replayed(), trials=12, database=path, progress=False, finals=0)
     made = frozen(path)
-    made.chmod(0o644)
-    connection = sqlite3.connect(made)
-    connection.execute("UPDATE record SET trace_json = '[]'")
-    connection.commit()
-    connection.close()
+    change(made, "UPDATE record SET trace_json = '[]'")
     with pytest.raises(DatabaseError, match="no program for"):
         sl.best(turned, database=made)
+
+
+def turned_matmul() -> sl.Workload:
+    """The same product as ``MATMUL``, with its factors in the other order."""
+    a, b = te.placeholder((32, 32), name="A"), te.placeholder((32, 32), name="B")
+    k = te.reduce_axis((0, 32), name="k")
+    c = te.compute((32, 32), lambda i, j: te.sum(b[k, j] * a[i, k], axis=k), name="C")
+    return sl.workloads.from_te([a, b, c], "turned")
+
+
+@pytest.mark.parametrize("reference", [1.0, 1e-9])
+def test_equal_programs_have_one_winner(tmp_path: Path, reference: float) -> None:
+    """Also where it is the unscheduled program, whose key is another one."""
+    turned, path = turned_matmul(), tmp_path / "tune.db"
+    assert turned.key != MATMUL.key and turned.exact_key == MATMUL.exact_key
+    measurer = Replayed()
+    measurer.reference_latency = reference
+    sl.tune(MATMUL, measurer=measurer, trials=12, database=path, progress=False, finals=0)
+    made = frozen(path)
+    own, other = sl.best(MATMUL, database=made), sl.best(turned, database=made)
+    assert own is not None and other is not None
+    assert own.record == other.record
+    assert own.unscheduled == other.unscheduled == (reference < 1e-6)
 
 
 def test_places_that_cannot_be(tuned: Path, tmp_path: Path) -> None:

@@ -206,7 +206,10 @@ def _winner(
         found = _first_usable(
             workload, winner.workload_key, kind, target, database, unreadable, left_out
         )
-        if found is not None and found.schedule.program_key == winner.program_key:
+        # The unscheduled form of an equal program has a key of its own.
+        if found is not None and (
+            found.unscheduled or found.schedule.program_key == winner.program_key
+        ):
             return found
         reason = "its winner cannot be compiled here"
         if found is not None:

@@ -40,12 +40,15 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     with an ``IncompleteDatabaseWarning``. Raises ``DatabaseError``.
     """
     check_place(path, read_only)
-    if is_sealed(path):
-        check_frozen(path, read_only=read_only)
-        return _connect_frozen(path)
-    alone = path.exists() and journal_size(path) <= 0
+    sealed = is_sealed(path)
+    alone = not sealed and path.exists() and journal_size(path) <= 0
     try:
-        connection = _open(path, read_only, busy_seconds)
+        # What lies beside a sealed file is not of it.
+        connection = (
+            _connection(path, "mode=ro&immutable=1", busy_seconds)
+            if sealed
+            else _open(path, read_only, busy_seconds)
+        )
     except SQLITE_ERRORS as error:
         raise explain(path, error) from error
     try:
@@ -70,25 +73,6 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
             release_dead(connection)
         if signs:
             warnings.warn(describe(path), IncompleteDatabaseWarning, stacklevel=_STACK_LEVEL)
-    except SQLITE_ERRORS as error:
-        connection.close()
-        raise explain(path, error) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _connect_frozen(path: Path) -> sqlite3.Connection:
-    """Open a frozen database: nothing beside it counts, and nobody changes it."""
-    try:
-        connection = _connection(path, "mode=ro&immutable=1", 0.0)
-    except SQLITE_ERRORS as error:
-        raise explain(path, error) from error
-    try:
-        _check_owner(connection, path)
-        _check_sound(connection, path)
-        _migrate(connection, path, True)
     except SQLITE_ERRORS as error:
         connection.close()
         raise explain(path, error) from error
@@ -126,19 +110,16 @@ def _connection(path: Path, options: str, busy_seconds: float) -> sqlite3.Connec
 
 
 def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
-    def connection(options: str) -> sqlite3.Connection:
-        return _connection(path, options, busy_seconds)
-
     if not read_only:
-        return connection("mode=rwc")
+        return _connection(path, "mode=rwc", busy_seconds)
     try:
-        return connection("mode=ro")
+        return _connection(path, "mode=ro", busy_seconds)
     except sqlite3.OperationalError:
         # In a folder that cannot be written SQLite cannot make its shared-memory file, and needs
         # none when no writer has left a journal behind.
         if beside(path, "-wal").exists():
             raise
-        return connection("immutable=1")
+        return _connection(path, "immutable=1", busy_seconds)
 
 
 def _check_owner(connection: sqlite3.Connection, path: Path) -> int:

@@ -16,10 +16,8 @@ from schedlang.database.programs import Unreadable, replayed
 from schedlang.database.sqlite.place import BESIDE, beside, check_name
 from schedlang.database.sqlite.schema import FROZEN_ID
 from schedlang.errors import DatabaseError
-from schedlang.language.schedule import Schedule
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.lookup.look_up import RECORDS, opened_for_reading
-from schedlang.workloads.workload import Workload
 
 # Of file systems that have no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
@@ -115,18 +113,12 @@ def _bring(source: Database, into: Database, key: str, name: str, target_key: st
     if text is None or workload is None or all(one.unscheduled for one in source.query(*keys)):
         return False
     for record in best_first(source, *keys, n=RECORDS):
-        if made_exactly(record, workload) is not None:
+        schedule = replayed(record, workload)
+        if schedule is not None and schedule.program_key == record.program_key:
             into.put_workload(key, name, text, *source.structural_keys(key))
             _copy(source, into, record)
             return True
     return False
-
-
-def made_exactly(record: Record, workload: Workload) -> Schedule | None:
-    """Return the schedule of a record; None unless it makes the program that was measured."""
-    schedule = replayed(record, workload)
-    same = schedule is not None and schedule.program_key == record.program_key
-    return schedule if same else None
 
 
 def _copy(source: Database, into: Database, winner: Record) -> None:

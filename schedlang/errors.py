@@ -149,6 +149,13 @@ class DatabaseError(SchedlangError):
     """A database cannot be opened, read or written; the message says why and what to do."""
 
 
+class HostError(SchedlangError):
+    """Hosts that tune cannot be used, or one failed in a way that another host would as well.
+
+    The message names the host and what it said.
+    """
+
+
 class NetworkError(SchedlangError, ValueError):
     """A model cannot be imported as a network, or is called with other inputs than it takes."""
 

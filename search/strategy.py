@@ -130,8 +130,16 @@ class Strategy(ABC):
     def suggest(self, traces: Sequence[Trace]) -> None:  # noqa: B027 - not every search can
         """Start from traces that were fast on this program or on a similar one.
 
-        Called before the first ``ask``. By default they are ignored. A trace that does not apply is
-        refused like any other draw.
+        Called before the first ``ask``; where hosts search one program beside each other, between
+        others too, with what was fast elsewhere. By default they are ignored. A trace that does not
+        apply is refused like any other draw.
+        """
+
+    def stand_beside(self, number: int, count: int) -> None:  # noqa: B027 - not every search can
+        """Propose other programs than equal searches with other seeds, which go on beside it.
+
+        ``number`` is that of this search, from 0, of ``count``. Called before the first ``ask``. By
+        default nothing changes: the seed sees to that.
         """
 
     @property

@@ -74,8 +74,10 @@ def script_of(text: str, section: str | None = None) -> tuple[str, dict[int, str
         if block.is_run and block.first in inside:
             end = block.first + len(block.lines)
             lines[block.first : end] = block.lines
-            # The closing fence gives the line for the mark that separates the outputs.
-            lines[end] = f"print({MARK + str(block.first)!r}, flush=True)"
+            # The closing fence gives the line for the mark that separates the outputs. Processes
+            # that a script starts import it.
+            printed = f"print({MARK + str(block.first)!r}, flush=True)"
+            lines[end] = f"if __name__ != '__mp_main__': {printed}"
             running = block
         else:
             if block.language == "text" and block.before == "```" and running is not None:

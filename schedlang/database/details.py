@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.database.record import LONGEST_TEXT
-from schedlang.measurement.phase import Phase, check_phases, check_worker
+from schedlang.measurement.phase import (
+    WORKERS_OF_A_HOST,
+    Phase,
+    check_phases,
+    check_worker,
+)
 
 # Characters of a name that is kept of a rejection, and of its message.
 _LONGEST_NAME, _LONGEST_MESSAGE = 200, 1000
@@ -66,6 +71,8 @@ class Rejections:
     message: str = ""
 
     def __post_init__(self) -> None:
+        if type(self.count) is not int or self.count < 0:
+            raise ValueError(f"count={self.count!r}; give a whole number, 0 or more")
         for name in ("module", "instruction", "block", "reason"):
             object.__setattr__(self, name, _storable(getattr(self, name), _LONGEST_NAME))
         object.__setattr__(self, "message", _storable(self.message, _LONGEST_MESSAGE))
@@ -111,6 +118,20 @@ class RunDetails:
             tuple(sorted(phases.values(), key=lambda one: (one.begin, one.end, one.activity))),
             tuple(sorted(rejections.values(), key=lambda one: (-one.count, one.place))),
         )
+
+    def of_host(self, number: int) -> RunDetails:
+        """Return them as those of a host, numbered from 1: its workers have other numbers."""
+        first = number * WORKERS_OF_A_HOST
+
+        def moved(phase: Phase) -> Phase:
+            worker = phase.worker
+            return phase if worker is None else phase._replace(worker=first + worker)
+
+        trials = tuple(
+            replace(one, worker=first + one.worker, phases=tuple(map(moved, one.phases)))
+            for one in self.trials
+        )
+        return replace(self, trials=trials)
 
     def of_records(self, ids: dict[int, int]) -> RunDetails:
         """Return them as they are where the records have other ids; without those of no record."""

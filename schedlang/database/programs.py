@@ -116,6 +116,7 @@ def put_program(database: Database, workload: Workload) -> None:
     database.put_workload(workload.key, workload.name, text, *keys, replace=damaged)
 
 
+@lru_cache(maxsize=128)  # several runs of a program store it
 def _why_unreadable(text: str) -> str:
     try:
         read_stored_program(text)

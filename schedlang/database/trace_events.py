@@ -13,7 +13,7 @@ from typing import Any
 
 from schedlang.database.details import TrialDetails
 from schedlang.database.record import Record
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.phase import Phase, worker_name
 
 _RUN, _WORKERS = 1, 2
 # A thread with the number of its process is shown as the process's main thread, before the others.
@@ -53,7 +53,7 @@ class TraceEvents:
             trial.worker_of(phase) for trial in self.trials.values() for phase in trial.phases
         }
         for worker in sorted(workers):
-            yield _name(_WORKERS, _FIRST_THREAD + worker, "thread_name", f"worker {worker}")
+            yield _name(_WORKERS, _FIRST_THREAD + worker, "thread_name", worker_name(worker))
 
     def _spans(self) -> Iterator[dict[str, Any]]:
         for phase in self.phases:

@@ -28,6 +28,16 @@ class Phase(NamedTuple):
     worker: int | None = None
 
 
+WORKERS_OF_A_HOST = 1000
+"""Where several hosts measure, the workers of host k are numbered from k times this, k from 1."""
+
+
+def worker_name(number: int) -> str:
+    """Return what a worker is called: ``worker 3``, or ``host 2, worker 3``."""
+    host, worker = divmod(number, WORKERS_OF_A_HOST)
+    return f"host {host}, worker {worker}" if host else f"worker {worker}"
+
+
 class PhaseLog:
     """Notes one activity after the other, on the wall clock. To enter the present one is no change.
 

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 
 from schedlang.database.history import TIME_LINE, RunHistory
+from schedlang.measurement.phase import worker_name
 from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import (
     BLUE,
@@ -118,7 +119,7 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
             alt.Y(
                 "lane:N",
                 title=None,
-                scale=in_order((f"worker {one}" for one in line.workers), padding=0.18),
+                scale=in_order(map(worker_name, line.workers), padding=0.18),
                 axis=alt.Axis(
                     minExtent=AXIS, maxExtent=AXIS, ticks=False, domain=False, labelPadding=8
                 ),
@@ -217,7 +218,7 @@ def _disturbed(line: TimeLine, time: Unit) -> list[dict[str, Any]]:
 def _spans(line: TimeLine, numbers: Mapping[int, int], time: Unit) -> list[dict[str, Any]]:
     return [
         {
-            "lane": f"worker {span.worker}",
+            "lane": worker_name(span.worker or 0),
             "activity": span.activity,
             "begin": significant(span.begin * time.scale, 7),
             "end": significant(span.end * time.scale, 7),

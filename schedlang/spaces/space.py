@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Decider, Draw
-from schedlang.language.schedule import Schedule
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.printed import nearest
 from schedlang.spaces.module import Module
 from schedlang.spaces.placement import common_place, in_place_of, merge
@@ -214,6 +214,10 @@ class Space:
                 f"draws: {list(drawn)}{''.join(hints)}"
             )
         return sch
+
+    def restored(self, trace: Trace) -> Trace:
+        """Return a stored trace as one of the space; InvalidTrace or the like where it is none."""
+        return trace.replay().trace
 
     def run(self, workload: Workload | Any, decider: Decider) -> Schedule:
         """Run the program once; ``decider`` answers each draw and each choice."""

@@ -7,6 +7,7 @@ from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.explaining import Explanation, explain
 from schedlang.tuning.failures import FailureExplanation, explain_failure
+from schedlang.tuning.hosts import Hosts, RayExecutor
 from schedlang.tuning.lookup import (
     Frozen,
     Match,
@@ -32,12 +33,14 @@ __all__ = [
     "Explanation",
     "FailureExplanation",
     "Frozen",
+    "Hosts",
     "InterruptedWarning",
     "Match",
     "Target",
     "Trial",
     "TuneResult",
     "PackingWarning",
+    "RayExecutor",
     "UntunedWarning",
     "apply",
     "best",

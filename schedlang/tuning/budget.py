@@ -62,6 +62,11 @@ class Budget:
         self._plans: list[Callable[[], FinalsPlan]] = []
         self._spent = {"search": 0.0, "measure": 0.0, "finals": 0.0}
 
+    def restart(self, used: float) -> None:
+        """Count from now on, as if earlier calls had used so many seconds."""
+        self._started, self.earlier, self.measured = self.clock.now(), used, 0
+        self._spent = dict.fromkeys(self._spent, 0.0)
+
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""

@@ -220,12 +220,20 @@ TUNE = (
     ),
     Option(
         "measurer",
-        "SupportsMeasure | None",
+        "SupportsMeasure | MakeMeasurer | None",
         "what measures the candidates, instead of the target's own",
         group=MEASURING,
         more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own "
-        "settings, `verify` included",
+        "settings, `verify` included; with `hosts`, a function that makes one on each host",
         identity=6,
+    ),
+    Option(
+        "hosts",
+        "Engine | Hosts | None",
+        "hosts that tune, instead of this machine",
+        group=MEASURING,
+        more="a `concurrent.futures.Executor`, a function that makes one, a Dask `Client`, or "
+        "`sl.Hosts`: see [many hosts](tutorials/cluster.md)",
     ),
     Option(
         "progress",
@@ -331,6 +339,7 @@ TUNE_NETWORK = (
         help="maximum number of programs of a task to time again at the end; 0 disables the finals",
     ),
     _OF_TUNE["measurer"],
+    _OF_TUNE["hosts"],
     _OF_TUNE["progress"],
     _OF_TUNE["callbacks"],
     replace(_OF_TUNE["stop_when"], help="rule that ends the search of a task early"),

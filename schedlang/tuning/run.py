@@ -91,8 +91,7 @@ class TuningRun:
         self._default = default
         if finals_seconds is not None:
             budget.plan_finals(self._plan_finals)
-        finals = finals_seconds is not None
-        self.pace = Pace(budget, finals=finals, at_once=measurer.parallel)
+        self.restart_pace()
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
         self.recorder = Recorder(state, database, budget.clock)
         self.cores = CoreWatch()
@@ -100,6 +99,11 @@ class TuningRun:
         # What resuming took is not part of this call.
         self._model_seconds = self._model_seconds_so_far()
         self._measured_seconds = dict.fromkeys(measurer.seconds, 0.0)
+
+    def restart_pace(self) -> None:
+        """Learn anew how fast it measures: the budget has begun again."""
+        finals = self._finals_seconds is not None
+        self.pace = Pace(self.budget, finals=finals, at_once=self._measurer.parallel)
 
     # -- searching -------------------------------------------------------------------------------
 

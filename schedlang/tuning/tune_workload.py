@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 from schedlang.database import Database
@@ -21,10 +20,13 @@ from schedlang.targets import Target, as_target
 from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
+from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of, tune_islands
+from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.live import LiveView
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
+from schedlang.tuning.session import Call, TaskRun, Unfinished
+from schedlang.tuning.session.tasks import task_of_tune
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
@@ -59,7 +61,8 @@ def tune(
     tolerance: GivenTolerance | None = None,
     reference: ComputeReference | None = None,
     finals: int = 5,
-    measurer: SupportsMeasure | None = None,
+    measurer: SupportsMeasure | MakeMeasurer | None = None,
+    hosts: Engine | Hosts | None = None,
     progress: bool | None = None,
     callbacks: GivenCallbacks = (),
     stop_when: GivenRules = None,
@@ -111,7 +114,11 @@ def tune(
         call, and changes nothing else. Any other, for example ``schedlang.targets.RPC``, is bound
         to the workload, stays open, and keeps its own settings, including ``verify``; ValueError if
         ``inputs``, ``tolerance`` or ``reference`` are given too. By default the target's own, on
-        this machine.
+        this machine. With ``hosts``, a function ``f(target)`` that makes one on each host.
+    hosts: what to tune on instead of this machine: a ``concurrent.futures.Executor``, a function
+        that makes one, a Dask ``Client``, or ``schedlang.Hosts``. Hosts search beside each other,
+        each with a seed of its own, and tell each other what they have measured; this process
+        needs no target, and stores. See docs/tutorials/cluster.md.
     progress: show the run as it goes; None does so on a terminal and in a notebook. Without
         either, True writes a line now and then; the logger ``schedlang`` gets it in any case.
 
@@ -139,17 +146,20 @@ def tune(
     call = Call(TUNE, locals(), TRIALS if stop_when is None else TRIALS_WITH_RULES)
     workload, trials, budget = as_workload(workload), call.trials, call.budget
     call.steps.check(workload, call.target)
-    if space is None:
-        space = space_of(search)
-    space = call.target.default_space() if space is None else as_space(space)
+    given = space_of(search) if space is None else as_space(space)
+    space = call.target.default_space() if given is None else given
     warn_of_idle(space, [workload])
-    make_strategy = partial(as_strategy, search, space, workload, seed, trials)
-    strategy = make_strategy()
+    strategy = as_strategy(search, space, workload, seed, trials)
     check_strategy(strategy, space, workload)
     with ExitStack() as stack:
         call.open(stack, workload)
+        if hosts is not None:
+            asked = given_of(call, network=False, space=given, search=search, measurer=measurer)
+            used = stack.enter_context(as_hosts(hosts))
+            how = _NOT_STORED if database is None else STORED
+            return tune_islands(call, used, stack, workload, asked, progress, how, _KEPT)
         compared = call.measuring.problem.given()
-        task = Task(workload, space, search, make_strategy, identifying=compared)
+        task = task_of_tune(workload, space, search, trials, seed, compared)
         run = TaskRun(task, call, stack, strategy)
         run.open()
         ending = run.ending

@@ -74,7 +74,7 @@ def pretrain(
     for key, name in database.workloads():
         if workloads is not None and key not in workloads:
             continue
-        records = _chosen(database, key, target_key, limit, newest)
+        records = records_to_learn(database, key, target_key, limit, newest)
         workload = unreadable.workload(database, key, name) if records else None
         if workload is None:
             skipped["unreadable workload"] += len(records)
@@ -87,7 +87,7 @@ def pretrain(
     return Pretraining(len(examples), counts, unreadable)
 
 
-def _chosen(
+def records_to_learn(
     database: Database, key: str, target_key: str | None, limit: int | None, newest: int | None
 ) -> Sequence[Record]:
     """Read records of a workload, oldest first: all, or some that are spread over their age.

@@ -21,7 +21,7 @@ _EXTRAS = {
     "torch": ("torch", "models of PyTorch; run --bench against it"),
     "onnx": ("onnx", "ONNX files"),
     "pandas": ("dataframe", "TuneResult.to_dataframe"),
-    "tornado": ("cluster", "measuring on other machines"),
+    "tornado": ("rpc", "measuring on boards and phones"),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.cli import options
 from schedlang.cli.naming.files import check_object, existing_file, is_python, made_by, object_of
+from schedlang.cli.naming.hosts import FORMS, check_hosts, hosts_of
 from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import database_to_write
 from schedlang.cli.verb import UsageError
@@ -198,6 +199,7 @@ WORDS: Mapping[str, Word] = {
     "measurer": Word(
         str | None, ": file.py:name, or of a function that makes it", made_by, check_object
     ),
+    "hosts": Word(str | None, f": {FORMS}", hosts_of, check_hosts),
     "callbacks": Word(
         list[str] | None, ": file.py:name", _callbacks, check_object, flag="callback"
     ),

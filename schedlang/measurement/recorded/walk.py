@@ -172,6 +172,10 @@ class WalkedSpace(Space):
             node, _ = self._follow(node, answer)
         return self._end(node)
 
+    def restored(self, trace: Trace) -> Trace:
+        """Return the recorded way that a stored trace is."""
+        return self.rerun(trace, lambda old, _: old.decision).trace
+
     def _follow(self, node: _Node, answer: Any) -> tuple[_Node, int]:
         """Return what comes after an answer, and how many choices are undone with it."""
         assert node.step is not None and node.distribution is not None

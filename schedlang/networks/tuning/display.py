@@ -16,6 +16,7 @@ from schedlang.networks.totals import latency_text
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import Strategy
+from schedlang.tuning.hosts import Lane
 from schedlang.tuning.live.other_work import OtherWork
 from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import time_text
@@ -37,6 +38,10 @@ class Display(Screen):
     trials: limit on all trials; None for no limit.
     show: None shows it on a terminal and in a notebook only, False nowhere.
     clock: of the session.
+
+    Attributes
+    ----------
+    lanes: what each host has done, by its name; empty where this machine tunes.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Display(Screen):
         self._gains: dict[int, float] = {}
         self._current: int | None = None
         self._phase = "starting workers"
+        self.lanes: Mapping[str, Lane] = {}
 
     def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement."""
@@ -92,7 +98,24 @@ class Display(Screen):
         self.refresh(now=True)
 
     def _picture(self) -> Group:
-        return Group(self._table(), Text(self._summary()))
+        hosts = [self._hosts()] if self.lanes else []
+        return Group(self._table(), *hosts, Text(self._summary()))
+
+    def _hosts(self) -> Table:
+        """Return a row for each host, those with most trials first."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("host", no_wrap=True, max_width=30)
+        for name in ("slices", "trials", "busy", "task"):
+            table.add_column(name, justify="right", no_wrap=True, max_width=44)
+        spent = max(self._clock.now() - self._began, 1e-9)
+        busiest = sorted(self.lanes.items(), key=lambda one: -one[1].trials)
+        for name, lane in busiest[:_ROWS]:
+            task = self._runs[lane.latest].shared.task.name
+            busy = f"{min(lane.seconds / spent, 1.0):.0%}"
+            table.add_row(name, str(lane.slices), str(lane.trials), busy, task)
+        if len(busiest) > _ROWS:
+            table.add_row(f"and {len(busiest) - _ROWS} more")
+        return table
 
     def _table(self) -> Table:
         shares = shares_of(self._runs)
@@ -139,6 +162,7 @@ class Display(Screen):
         parts = [
             f"{self._title}: {self._phase}, {done}{limit} trials",
             f"{tuned} of {len(self._runs)} tasks",
+            *([f"{len(self.lanes)} hosts"] if self.lanes else []),
             f"{shares.total} so far",
             *failures,
             *([f"machine busy: {other_work}"] if other_work.busy else []),

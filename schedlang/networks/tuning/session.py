@@ -18,13 +18,13 @@ from schedlang.tuning.session import Call
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
 _FEWEST, _MOST = 4, 16
 # Seconds of the finals' samples: of a task, and of all of them together.
-_LEAST_FINALS, _MOST_FINALS = 0.3, 3.0
+LEAST_FINALS, _MOST_FINALS = 0.3, 3.0
 _ALL_FINALS = 30.0
 
 
 def finals_seconds(tasks: float) -> float:
     """Return the seconds of the finals' samples of one of this many equal tasks."""
-    return min(max(_ALL_FINALS / tasks, _LEAST_FINALS), _MOST_FINALS)
+    return min(max(_ALL_FINALS / tasks, LEAST_FINALS), _MOST_FINALS)
 
 
 class Session:
@@ -120,7 +120,7 @@ class Session:
         parts = dict(zip(self.runs, shares_of(self.runs).parts, strict=True))
         # Where time is short, the tasks that take most of the networks' time have finals.
         for run in sorted(changed, key=lambda one: -parts[one]):
-            run.conclude(finals_seconds(1 / parts[run]) if parts[run] else _LEAST_FINALS, finished)
+            run.conclude(finals_seconds(1 / parts[run]) if parts[run] else LEAST_FINALS, finished)
         # With the time that the finals left.
         for run in changed:
             run.blame(finished)

@@ -9,12 +9,12 @@ from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
 from schedlang.measurement import Status
 from schedlang.networks.tuning.shared_tasks import SharedTask
-from schedlang.printed import first_line
 from schedlang.search.tasks import TaskProgress
 from schedlang.tuning.live import Progress
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session import Slice, TaskRun
+from schedlang.tuning.session.tasks import why_untunable
 
 MOVING_TRIALS = 2
 """Most trials of a task that computes nothing: its space holds hardly more."""
@@ -94,9 +94,7 @@ class SlicedTask:
                 found = self._search(wanted, progress, seconds)
                 measured, cut = len(found.records) > 0, found.cut
         except (WorkloadError, SpaceError) as error:
-            # Nobody wrote the program by hand, so what its writer could do is left out.
-            said = error.reason if isinstance(error, WorkloadError) else str(error)
-            self.failed = first_line(said) or type(error).__name__
+            self.failed = why_untunable(error)
         finally:
             self.trials = min(wanted, self._stored_trials)
             self.history.append((self.trials, self._best_of(self.trials)))
@@ -115,7 +113,7 @@ class SlicedTask:
         if self._run.ending is not None:
             self._earlier, unscheduled = self._run.stored_records()
         elif not self._run.is_new:
-            unscheduled = self._run.state.find_unscheduled()
+            unscheduled = self._run.find_unscheduled()
         self._unscheduled = math.nan if unscheduled is None else unscheduled.latency
 
     @property
@@ -125,7 +123,7 @@ class SlicedTask:
 
     def _search(self, wanted: int, progress: Progress, seconds: float) -> Slice:
         found = self._run.advance(wanted, progress, seconds)
-        self._unscheduled = self._run.run.unscheduled.latency
+        self._unscheduled = self._run.unscheduled_latency
         if self._run.trials < wanted and not found.cut:
             self.finished = found.finished
         return found

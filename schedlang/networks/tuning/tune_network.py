@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
 from typing import Any
 
 from schedlang.database import Database
 from schedlang.errors import NetworkError
-from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurer, SupportsMeasure
 from schedlang.measurement.problem import Verify
 from schedlang.measurement.tolerance import TolerancePair
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
+from schedlang.networks.tuning.hosted import hosted_session
 from schedlang.networks.tuning.result import NetworkResult
 from schedlang.networks.tuning.session import Session, finals_seconds
 from schedlang.networks.tuning.shared_tasks import SharedTask, shared_tasks
@@ -26,16 +25,15 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
-from schedlang.tuning.arguments import as_space, as_strategy
+from schedlang.tuning.arguments import as_space
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
-from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of
+from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
-from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
+from schedlang.tuning.session import Call, TaskRun, Unfinished
+from schedlang.tuning.session.tasks import task_of_network
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.wrong_kind import not_a_network
-
-# Tasks of a network get some tens of trials each, for which descending at once measured best.
-_AUTO = "coordinate_descent"
 
 
 def tune_network(
@@ -58,7 +56,8 @@ def tune_network(
     verify: Verify = True,
     tolerance: TolerancePair | None = None,
     finals: int = 3,
-    measurer: SupportsMeasure | None = None,
+    measurer: SupportsMeasure | MakeMeasurer | None = None,
+    hosts: Engine | Hosts | None = None,
     progress: bool | None = None,
     callbacks: GivenCallbacks = (),
     stop_when: GivenRules = None,
@@ -105,7 +104,10 @@ def tune_network(
         measured.
     measurer: measures the candidates of all tasks; it needs ``bind(workload)``, and keeps its own
         settings, unless ``schedlang.measurer`` made it; ValueError if ``tolerance`` is given too.
-        By default the target's own, on this machine.
+        By default the target's own, on this machine. With ``hosts``, a function ``f(target)`` that
+        makes one on each host.
+    hosts: what to tune on instead of this machine, as in ``tune``: tasks advance on many hosts at
+        the same time, and a task that deserves it is searched by several.
     progress: show the tasks as they go; None does so on a terminal.
     callbacks: as in ``tune``, for all tasks: ``trial.workload`` says which.
     stop_when: as in ``tune``, for each task by itself: a task for which a rule holds gets no more
@@ -123,7 +125,8 @@ def tune_network(
     given = {**locals(), "database": Database() if database is None else database}
     call = Call(TUNE_NETWORK, given, NETWORK_TRIALS)
     networks = _networks(network)
-    used_space = call.target.default_space() if space is None else as_space(space)
+    own = None if space is None else as_space(space)
+    used_space = call.target.default_space() if own is None else own
     schedules = make_scheduler(
         scheduler,
         objective=objective,
@@ -140,7 +143,7 @@ def tune_network(
     tasks = shared_tasks(networks)
     if not tasks:
         raise NetworkError(f"{networks[0].name} calls no function that could be tuned")
-    if len(tasks) > 1 and not hasattr(measurer or Measurer, "bind"):
+    if len(tasks) > 1 and hosts is None and not hasattr(measurer or Measurer, "bind"):
         raise TypeError(
             f"{type(measurer).__name__} measures one workload only; to tune {len(tasks)} tasks it "
             "needs a method bind(workload)"
@@ -149,61 +152,52 @@ def tune_network(
     title = ", ".join(one.name for one in networks)
     with ExitStack() as stack:
         call.open(stack)
-        made = [_task(shared, call, used_space, search, own=space is not None) for shared in tasks]
-        planned = finals_seconds(len(tasks))
-        runs = [
-            SlicedTask(
-                shared,
-                TaskRun(task, call, stack, finals_seconds=planned),
-                lambda ending: ending.exhausted or call.steps.ended(ending),
-            )
-            for shared, task in zip(tasks, made, strict=True)
-        ]
-        session = Session(networks, runs, call, schedules)
+        if hosts is None:
+            session = _session(networks, tasks, call, stack, schedules, used_space, search, own)
+        else:
+            asked = given_of(call, network=True, space=own, search=search, measurer=measurer)
+            used = stack.enter_context(as_hosts(hosts))
+            session = hosted_session(networks, tasks, call, stack, schedules, asked, used)
         session.restore_clock()
         clock = call.budget.clock
         in_memory = "its records are in result.database"
         how = in_memory if database is None else STORED
         with Unfinished(session, title, call.trials, how=how, kept=in_memory) as unfinished:
-            with Display(f"tuning {title}", runs, call.trials, progress, clock) as display:
+            shown = f"tuning {title}", session.runs, call.trials, progress, clock
+            with Display(*shown) as display:
                 finished = session.search(display)
                 session.conclude(display, finished)
             return session.result(finished)
         return unfinished.result
 
 
-def _task(
-    shared: SharedTask, call: Call, space: Space, search: str | MakeStrategy, *, own: bool
-) -> Task:
-    """Return what a session tunes for a task: its search starts from the default schedule.
-
-    The search does not depend on the number of trials. ``own`` says that the space is one of the
-    user's own, whose default is not what an untuned program runs with.
-    """
-    workload = shared.task.workload
-    space = call.target.movement_space() if shared.task.moves_data else space
-    made_by = _AUTO if search == "auto" else search
-
-    @cache
-    def of_space() -> Schedule:
-        return default_schedule(workload, call.target, space=space)
-
-    def untuned() -> Schedule:
-        return default_schedule(workload, call.target) if own else of_space()
-
-    def first() -> list[Trace]:
-        trace = of_space().trace
-        return [trace] if len(trace) else []
-
-    return Task(
-        workload,
-        space,
-        search,
-        partial(as_strategy, made_by, space, workload, call.seed, None),
-        first,
-        untuned,
-        {"network": "network", **call.problem.given()},
-    )
+def _session(
+    networks: Sequence[Network],
+    tasks: Sequence[SharedTask],
+    call: Call,
+    stack: ExitStack,
+    scheduler: TaskScheduler,
+    space: Space,
+    search: str | MakeStrategy,
+    own: Space | None,
+) -> Session:
+    """Return the session that tunes the tasks one after the other."""
+    planned = finals_seconds(len(tasks))
+    runs = []
+    for shared in tasks:
+        task = task_of_network(
+            shared.task.workload,
+            call.target,
+            space,
+            search,
+            call.seed,
+            call.problem.given(),
+            moves_data=shared.task.moves_data,
+            own=own is not None,
+        )
+        run = TaskRun(task, call, stack, finals_seconds=planned)
+        runs.append(SlicedTask(shared, run, call.is_final))
+    return Session(networks, runs, call, scheduler)
 
 
 def _networks(network: Any) -> tuple[Network, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.measurement.disturbance import RunDisturbance
+from schedlang.measurement.phase import worker_name
 from schedlang.plot.tables.time_line import ACTIVITIES, TimeLine, time_line
 from schedlang.plot.timeline import timeline_chart, why_empty
 from schedlang.report.numbers import count_text, duration_text, percent_text
@@ -59,7 +60,7 @@ def _finding(line: TimeLine, disturbance: RunDisturbance) -> str:
 def _workers(line: TimeLine) -> Table:
     rows = [
         [
-            f"worker {worker}",
+            worker_name(worker),
             percent_text(1 - parts["idle"], 1),
             *(percent_text(parts[activity], 1) for activity in (*ACTIVITIES, "idle")),
         ]

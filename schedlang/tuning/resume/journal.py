@@ -224,20 +224,22 @@ class Journal:
         records: Sequence[Record],
         proposals: Sequence[int | None],
         leaderboard: Leaderboard,
-    ) -> None:
+        *,
+        always: bool = False,
+    ) -> bool:
         """Keep the state of a search that was told all it asked for, if that takes little time.
 
         ``proposals`` are those of the records (see ``RunState``): what the records have of them is
-        not stored again.
+        not stored again. ``always`` keeps it however long that takes. Returns whether it is kept.
         """
         started = self._clock.now()
-        if (started - self._saved_at) * _SAVING_PART < self._saving_takes:
-            return
+        if not always and (started - self._saved_at) * _SAVING_PART < self._saving_takes:
+            return False
         try:
             with strategy.beside(_recorded(records, proposals)):
                 search = strategy.save()
         except SchedlangError:
-            return  # it is asked again instead
+            return False  # it is asked again instead
         ids = [record.id for record in records]
         known = set(ids)
         leaders = [
@@ -249,11 +251,12 @@ class Journal:
             {"records": ids, "proposals": proposals, "leaders": leaders, "search": search}
         )
         if len(state) > LONGEST_STATE:
-            return  # it could not be read back
+            return False  # it could not be read back
         self.run = replace(self.run, state=state, state_asks=len(self._asks))
         self.database.update_run(self.run)
         self._saved_at = self._clock.now()
         self._saving_takes = self._saved_at - started
+        return True
 
     def finish(self, ending: Ending) -> None:
         """Keep how the run ended."""

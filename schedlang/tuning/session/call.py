@@ -15,6 +15,7 @@ from schedlang.targets.measure.expected.problem import check_problem
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Steps
 from schedlang.tuning.options import Option, check_values
+from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session.measuring import Measuring
 from schedlang.workloads.workload import Workload
 
@@ -34,6 +35,7 @@ class Call:
     ----------
     options: as given; some of them identify a run.
     target: the machine.
+    elsewhere: whether hosts measure, and not this machine.
     steps: callbacks of all tasks, and rules that end the search of one.
     trials: limit on the candidates of all tasks; None for no limit.
     budget: wall time of the call.
@@ -62,10 +64,16 @@ class Call:
         trials: int,
     ) -> None:
         check_values(options, given)
-        self._measurer, self.stored_in = given["measurer"], given["database"]
+        self.elsewhere = given.get("hosts") is not None
+        # Hosts make measurers of their own, with this function if there is one.
+        self._measurer = None if self.elsewhere else given["measurer"]
+        self._made_by = given["measurer"] if self.elsewhere else None
+        stored_in = given["database"]
+        self.stored_in = Database() if self.elsewhere and stored_in is None else stored_in
         compared = ("inputs", "tolerance", "reference")
         self._compared: dict[str, Any] = {name: given.get(name) for name in compared}
-        self.budget = Budget(given["seconds"], clock_of(self._measurer))
+        clock = getattr(given.get("hosts"), "clock", clock_of(self._measurer))
+        self.budget = Budget(given["seconds"], clock)
         self.options = options
         self.target = as_target(given["target"])
         self.steps = Steps(given["callbacks"], given["stop_when"])
@@ -82,6 +90,10 @@ class Call:
         self.tags: Sequence[str] | None = None if tags is None else check_tags(tags)
         self.journaled = self.stored_in is not None
 
+    def is_final(self, ending: Ending) -> bool:
+        """Whether more trials would change nothing of a run that ended so."""
+        return ending.exhausted or self.steps.ended(ending)
+
     def open(self, stack: ExitStack, only: Workload | None = None) -> None:
         """Take the measurer, then open the database, until the stack is closed.
 
@@ -89,7 +101,11 @@ class Call:
         behind.
         """
         self.problem = Problem(**self._compared, verify=self.verify, seed=self.seed)
+        if self._measurer is None and not self.elsewhere:
+            self.target.check_present()
         self.measuring = Measuring(self._measurer, self.target, self.problem, stack)
+        if self._made_by is not None:
+            self.measuring.identity = ["made by", self._made_by]
         if only is not None and self._measurer is None:
             check_problem(self.problem, only.args)
         elif only is not None:

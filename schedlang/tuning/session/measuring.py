@@ -19,7 +19,7 @@ class Measuring:
     Parameters
     ----------
     measurer: the one that was given, which stays open; None for the target's own.
-    target: of the session. TargetError where it cannot measure here.
+    target: of the session.
     problem: how results are verified. ValueError where a measurer is given that keeps its own.
     stack: closes the target's own measurer, and ends the reservation of one that is kept.
 
@@ -46,9 +46,7 @@ class Measuring:
         self._bound: Workload | None = None
         self._earlier: Mapping[str, float] = {}
         self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
-        if measurer is None:
-            target.check_present()
-        else:
+        if measurer is not None:
             if problem.given() and not self.as_said:
                 names = " and ".join(problem.given())
                 raise ValueError(
@@ -80,6 +78,10 @@ class Measuring:
             bind_to_call(measurer, workload, self.problem)
             self._bound = workload
         return measurer
+
+    def unbind(self) -> None:
+        """Forget what the measurer is bound to: others have used it meanwhile."""
+        self._bound = None
 
     @property
     def seconds(self) -> Mapping[str, float]:

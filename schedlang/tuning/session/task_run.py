@@ -52,6 +52,7 @@ class Task:
     default: returns what the program runs with when it is not tuned, which then takes part in the
         finals; None leaves it to the search.
     identifying: values of options that identify the run, besides those of the session.
+    seed: of the search, where it is not the session's.
     """
 
     workload: Workload
@@ -61,6 +62,7 @@ class Task:
     first: Callable[[], Sequence[Trace]] = tuple
     default: Callable[[], Schedule] | None = None
     identifying: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,18 @@ class TaskRun:
         """The search as it is made, which was asked nothing and starts from nothing."""
         return self._made or self.task.make_strategy()
 
+    @property
+    def seed(self) -> int:
+        """The seed of the search."""
+        return self._call.seed if self.task.seed is None else self.task.seed
+
     @cached_property
     def identity(self) -> str:
         """What is equal for calls that continue this run."""
         call, task = self._call, self.task
         values = {
             "space": task.space,
-            "seed": call.seed,
+            "seed": self.seed,
             "verify": str(call.verify),
             "transfer": call.transfer,
             "search": search_identity(task.search, self.strategy),
@@ -145,7 +152,7 @@ class TaskRun:
         call = self._call
         verification = describe_problem(call.measuring.problem)
         workload, name = self.task.workload, self.strategy.name
-        blank = blank_record(workload, call.target, name, call.seed, verification)
+        blank = blank_record(workload, call.target, name, self.seed, verification)
         return replace(blank, target_key=call.measuring.machine_key)
 
     def open(self) -> None:
@@ -171,6 +178,11 @@ class TaskRun:
         self._journal = self._stack.enter_context(journal)
         self._journal.describe(call.notes, call.tags)
         self.ending = self._journal.ending
+
+    @property
+    def journal_id(self) -> int | None:
+        """Id of the run in the database; None where it is not stored."""
+        return None if self._journal is None else self._journal.id
 
     @property
     def is_new(self) -> bool:
@@ -267,6 +279,15 @@ class TaskRun:
             run=replace(described, notes=call.notes or "", tags=tuple(call.tags or ())),
         )
 
+    def find_unscheduled(self) -> Record | None:
+        """Return a record of the unscheduled program, of this run or of another, if any."""
+        return self.state.find_unscheduled()
+
+    @property
+    def unscheduled_latency(self) -> float:
+        """Latency of the unscheduled program, in seconds; NaN before it is known."""
+        return self.run.unscheduled.latency
+
     @property
     def trials(self) -> int:
         """Number of candidates so far that ran, those of earlier calls included."""
@@ -306,6 +327,16 @@ class TaskRun:
         batch = self._call.batch or batch_for(measurer.parallel, self._call.trials)
         finished = run.search(trials, batch, progress, until)
         return Slice(run.state.records[before:], finished, run.pace.cut)
+
+    def save(self) -> bool:
+        """Keep the search's state in the journal; return whether that is possible now."""
+        state, journal = self.state, self._journal
+        assert journal is not None
+        if state.unfinished:
+            return False
+        return journal.save(
+            state.strategy, state.records, state.proposals, state.leaderboard, always=True
+        )
 
     def best_of(self, records: Sequence[Record]) -> float:
         """Return the lowest latency of records that may win, in seconds; NaN without any."""

@@ -9,6 +9,7 @@ from schedlang.database import Database, Record
 from schedlang.language.schedule import Trace
 from schedlang.measurement.problem import Verify
 from schedlang.search import Strategy, pretrain
+from schedlang.search.models.pretraining import records_to_learn
 from schedlang.spaces.space import Space
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.warm_start.kin import carried_over
@@ -82,6 +83,16 @@ class WarmStart:
                 threads=_THREADS,
             )
             learned.unreadable.warn()
+
+    def learned_from(self, known: int | None = None) -> list[Record]:
+        """Return the records that ``prepare`` uses: to start from, and to teach a cost model."""
+        past = self._past if known is None else self._suggested(known)
+        latest = newest([record for record, _ in past])
+        found = {record.id: record for record, _ in past}
+        for key in {record.workload_key for record, _ in past}:
+            some = records_to_learn(self._database, key, self._target_key, _TAUGHT, latest)
+            found |= {record.id: record for record in some}
+        return list(found.values())
 
     def _suggested(self, known: int | None) -> list[tuple[Record, Workload | None]]:
         """Return records to start from, and the programs of those of other shapes.

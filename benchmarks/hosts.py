@@ -1,0 +1,356 @@
+"""Tuning on many hosts, simulated on recorded spaces; and what the driver can take.
+
+    python benchmarks/hosts.py network      # tasks of a network on 1 to 1,000 hosts
+    python benchmarks/hosts.py islands      # one task on several hosts, beside a farm of measurers
+    python benchmarks/hosts.py kills        # a fifth of the slices on hosts that die
+    python benchmarks/hosts.py driver       # trials a second that the driver stores
+
+Efficiency is the time in which one host reaches the objective that it ends with, over N times the
+time in which N hosts reach it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from _made_with import made_with
+from _simulated_hosts import (
+    QUIET,
+    ROUGH,
+    Faults,
+    Simulated,
+    SimulatedHosts,
+    known_spaces,
+    make_measurer,
+    read_spaces,
+)
+from searches import SPACES
+
+import schedlang as sl
+from schedlang.measurement import Candidate, Measurement, RecordedSpace, SimulatedMeasurer
+from schedlang.networks.tasks import Task
+from schedlang.networks.tuning.display import Display
+from schedlang.networks.tuning.hosted import PER_TASK, HostedSession, HostedTask
+from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.search.tasks import make_scheduler
+from schedlang.tuning.hosts import islands_of
+from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
+from schedlang.tuning.session import Call
+
+HOSTS = (1, 2, 4, 16, 64, 256, 1000)
+TASKS = (16, 64)
+TRIALS_OF_A_TASK = 64
+ISLANDS = (1, 2, 4, 8, 16)
+ISLAND_TRIALS = 256
+FARMS = (2, 4, 8)
+# Trials that several hosts may take to reach what one reaches, as a multiple.
+_MORE = 6
+
+
+def network_tasks(count: int) -> list[SharedTask]:
+    """Compose a network: task i is recording i modulo their number, called so often that, before
+    tuning, tasks take parts of the network's time that fall as 1, 1/2, 1/3, ...
+    """
+    known = known_spaces()
+    found = []
+    for number in range(count):
+        space = known[number % len(known)]
+        slowest = max(statistics.median(one.reference) for one in known)
+        weight = max(round(16 * slowest / statistics.median(space.reference) / (number + 1)), 1)
+        found.append(SharedTask(Task(space.workload, (), weight, False, ()), (weight,)))
+    return found
+
+
+class Reached(Exception):
+    """The objective was reached."""
+
+
+class Watched(HostedSession):
+    """Keeps the objective over time, and ends where it is low enough."""
+
+    curve: list[tuple[float, float]]
+    wanted: float
+
+    def _taken(self, place: int, reply: Any, new: Any) -> None:
+        super()._taken(place, reply, new)
+        total = sum(sum(run.shared.weights) * run.latency for run in self.runs)
+        self.curve.append((self._call.budget.elapsed, total))
+        if total <= self.wanted:
+            raise Reached
+
+
+def tune_tasks(
+    tasks: int,
+    hosts: int,
+    faults: Faults,
+    seed: int,
+    trials: int,
+    file: str | None = None,
+    wanted: float = 0.0,
+) -> dict[str, Any]:
+    """Tune a composed network on simulated hosts; return its curve and what that took.
+
+    It ends after ``trials``, or where the objective is as ``wanted``.
+    """
+    simulated = SimulatedHosts(hosts, faults, seed)
+    shared = network_tasks(tasks)
+    values = {option.name: option.default for option in TUNE_NETWORK}
+    values |= {"hosts": simulated, "measurer": make_measurer, "trials": trials, "seed": seed}
+    values |= {"remeasure": True, "transfer": False, "finals": 0, "database": file}
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        call = Call(TUNE_NETWORK, values, NETWORK_TRIALS)
+        call.open(stack)
+        given = Simulated(
+            network=True,
+            target=call.target,
+            space=None,
+            search="auto",
+            trials=trials,
+            seconds=None,
+            seed=seed,
+            batch=None,
+            verify=True,
+            transfer=False,
+            finals=0,
+            make_measurer=make_measurer,
+        )
+        packed, most = given.pack(), min(math.ceil(PER_TASK * hosts / tasks), hosts)
+        runs = [
+            HostedTask(
+                one,
+                islands_of(
+                    call, given, packed, stack, one.task.workload, most=most, seed=seed + 7919 * k
+                ),
+                call,
+            )
+            for k, one in enumerate(shared)
+        ]
+        session = Watched([], runs, call, make_scheduler("gradient", seed=seed), simulated)
+        session.curve, session.wanted = [], wanted
+        with Display("simulated", runs, trials, False, call.budget.clock) as display:
+            with suppress(Reached):
+                session.search(display)
+        records = [one for one in call.database.query() if not one.unscheduled]
+        twice = len(records) - len({(one.run_id, one.proposal) for one in records})
+        keys = [one.program_key for run in runs for one in run.islands.records]
+        return {
+            "curve": session.curve,
+            "seconds": call.budget.elapsed,
+            "trials": session.trials,
+            "records": len(records),
+            "lost": len(
+                {one.id for run in runs for one in run.islands.records}
+                ^ {one.id for one in records}
+            ),
+            "twice": twice,
+            "doubles": sum(run.islands.doubles for run in runs) / max(len(keys), 1),
+            "busy": simulated.busy / (hosts * call.budget.elapsed),
+            "driving": simulated.driving,
+            "killed": simulated.killed,
+            "real seconds": time.perf_counter() - began,
+        }
+
+
+def reached(curve: Sequence[tuple[float, float]], objective: float) -> float:
+    """Return when a curve reaches an objective; infinite where it does not."""
+    return next((at for at, value in curve if value <= objective * (1 + 1e-9)), math.inf)
+
+
+def network(settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print the efficiency of hosts on composed networks."""
+    rows = []
+    for tasks in settings.tasks:
+        for name, faults in {"quiet": QUIET, "rough": ROUGH}.items():
+            alone: dict[int, tuple[float, float]] = {}
+            for hosts in (1, *(one for one in settings.hosts if one > 1)):
+                for seed in range(settings.seeds):
+                    trials = tasks * TRIALS_OF_A_TASK
+                    at, wanted = alone.get(seed, (0.0, 0.0))
+                    most = trials if hosts == 1 else _MORE * trials
+                    found = tune_tasks(tasks, hosts, faults, seed, most, wanted=wanted)
+                    if hosts == 1:
+                        wanted = found["curve"][-1][1]
+                        at = reached(found["curve"], wanted)
+                        alone[seed] = at, wanted
+                    found["efficiency"] = at / (hosts * reached(found["curve"], wanted))
+                    found |= {"tasks": tasks, "hosts": hosts, "faults": name, "seed": seed}
+                    rows.append(found)
+                show_network(rows, tasks, name, hosts)
+    return rows
+
+
+def show_network(rows: Sequence[dict[str, Any]], tasks: int, faults: str, hosts: int) -> None:
+    """Print a line of the table."""
+    wanted = tasks, faults, hosts
+    parts = [one for one in rows if (one["tasks"], one["faults"], one["hosts"]) == wanted]
+    mean = {
+        key: statistics.fmean(one[key] for one in parts)
+        for key in ("efficiency", "seconds", "doubles", "busy", "driving", "killed", "trials")
+    }
+    print(
+        f"{tasks:4} tasks {faults:6} {hosts:5} hosts: efficiency {mean['efficiency']:6.3f}, "
+        f"{mean['seconds']:8.1f} s, {mean['trials']:7.0f} trials, busy {mean['busy']:5.1%}, "
+        f"doubles {mean['doubles']:5.1%}, driver {mean['driving']:6.1f} s, "
+        f"killed {mean['killed']:.0f}",
+        flush=True,
+    )
+
+
+class Farm(SimulatedMeasurer):
+    """A measurer that sends the candidates of one search to several machines."""
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        lanes = [self.clock.now()] * self._builders
+        done: list[tuple[float, int, Candidate]] = []
+        for number, candidate in enumerate(candidates):
+            program = self._program(candidate)
+            lane = lanes.index(min(lanes))
+            # A machine builds on two cores while it runs, as a host does.
+            lanes[lane] += max(program.build_seconds / 2, program.run_seconds)
+            heapq.heappush(done, (lanes[lane], number, candidate))
+        while done:
+            at, _, candidate = heapq.heappop(done)
+            self.clock.reach(at)
+            yield self._measurement(candidate, self._program(candidate))
+
+
+def islands(settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print the efficiency of islands on single tasks, and that of a farm."""
+    rows = []
+    for space in known_spaces():
+        for seed in range(settings.seeds):
+            sides: dict[str, list[tuple[float, float]]] = {}
+            doubles: dict[str, float] = {}
+            for hosts in settings.hosts:
+                hosted = SimulatedHosts(hosts, QUIET, seed)
+                curve, double = _islands_curve(space, hosted, seed)
+                sides[f"islands {hosts}"], doubles[f"islands {hosts}"] = curve, double
+            for machines in FARMS:
+                sides[f"farm {machines}"] = _farm_curve(space, machines, seed)
+            objective = sides["islands 1"][-1][1]
+            alone = reached(sides["islands 1"], objective)
+            row = {"space": space.workload.name, "seed": seed, "doubles": doubles}
+            row["efficiency"] = {
+                name: alone / (int(name.split()[1]) * reached(curve, objective))
+                for name, curve in sides.items()
+            }
+            rows.append(row)
+    names = list(rows[0]["efficiency"])
+    for name in names:
+        values = [row["efficiency"][name] for row in rows]
+        double = [row["doubles"].get(name, 0.0) for row in rows]
+        print(
+            f"{name:12} efficiency {statistics.fmean(values):.3f} (median "
+            f"{statistics.median(values):.3f}), doubles {statistics.fmean(double):.1%}"
+        )
+    return rows
+
+
+def _islands_curve(
+    space: RecordedSpace, hosts: SimulatedHosts, seed: int
+) -> tuple[list[tuple[float, float]], float]:
+    curve: list[tuple[float, float]] = []
+    best = math.inf
+
+    def note(trial: Any) -> None:
+        nonlocal best
+        if trial.record.ok:
+            best = min(best, space.program(trial.record.program_key).latency)
+        curve.append((hosts.clock.now(), best))
+
+    with sl.Database() as database:
+        result = sl.tune(
+            space.workload,
+            space=space.space,
+            hosts=hosts,
+            measurer=make_measurer,
+            trials=ISLAND_TRIALS,
+            seed=seed,
+            database=database,
+            finals=0,
+            callbacks=[note],
+            progress=False,
+        )
+        keys = [one.program_key for one in result.records]
+    return curve, 1 - len(set(keys)) / len(keys)
+
+
+def _farm_curve(space: RecordedSpace, machines: int, seed: int) -> list[tuple[float, float]]:
+    curve: list[tuple[float, float]] = []
+    best = math.inf
+    measurer = Farm(space, seed, builders=machines)
+    began = measurer.clock.now()
+
+    def note(trial: Any) -> None:
+        nonlocal best
+        if trial.record.ok:
+            best = min(best, space.program(trial.record.program_key).latency)
+        curve.append((measurer.clock.now() - began, best))
+
+    sl.tune(
+        space.workload,
+        space=space.space,
+        measurer=measurer,
+        trials=ISLAND_TRIALS,
+        seed=seed,
+        finals=0,
+        callbacks=[note],
+        progress=False,
+    )
+    return curve
+
+
+def kills(settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print what is lost where a fifth of the slices end with the death of their host."""
+    rows = []
+    for hosts in settings.hosts:
+        faults = Faults(killed=0.2, down=5.0, slow=0.03)
+        found = tune_tasks(16, hosts, faults, 0, 16 * TRIALS_OF_A_TASK)
+        rows.append(found | {"hosts": hosts, "curve": []})
+        print(
+            f"{hosts:5} hosts, {found['killed']} killed: {found['trials']} trials, "
+            f"{found['lost']} records lost, {found['twice']} stored twice",
+            flush=True,
+        )
+    return rows
+
+
+def driver(settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print how many trials a second the driver stores, in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = tune_tasks(64, 64, QUIET, 0, 64 * TRIALS_OF_A_TASK, f"{folder}/tune.db")
+    rate = found["trials"] / found["driving"]
+    print(f"{found['trials']} trials, {found['driving']:.2f} s of the driver: {rate:.0f} a second")
+    return [found | {"rate": rate, "curve": []}]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["network", "islands", "kills", "driver"])
+    parser.add_argument("--hosts", type=int, nargs="+")
+    parser.add_argument("--tasks", type=int, nargs="+", default=TASKS)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--spaces", type=Path, nargs="+", default=sorted(SPACES.glob("*/*.space")))
+    parser.add_argument("--json", type=Path)
+    settings = parser.parse_args()
+    read_spaces(settings.spaces)
+    settings.hosts = settings.hosts or (HOSTS if settings.what == "network" else ISLANDS)
+    parts = {"network": network, "islands": islands, "kills": kills, "driver": driver}
+    rows = parts[settings.what](settings)
+    if settings.json:
+        settings.json.write_text(json.dumps({"made_with": made_with(), "rows": rows}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""``tune_network(hosts=)``: the tasks of networks on many hosts at the same time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from schedlang.database import Record
+from schedlang.errors import SpaceError, WorkloadError
+from schedlang.networks.network import Network
+from schedlang.networks.tuning.display import Display
+from schedlang.networks.tuning.session import LEAST_FINALS, Session, finals_seconds
+from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.networks.tuning.shares import shares_of
+from schedlang.networks.tuning.sliced_task import SlicedTask
+from schedlang.search.tasks import TaskProgress, TaskScheduler
+from schedlang.tuning.hosts import Driving, Given, Hosts, Islands, islands_of
+from schedlang.tuning.hosts.messages import UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.told import Telling
+from schedlang.tuning.result import TuneResult
+from schedlang.tuning.session import Call
+from schedlang.tuning.session.tasks import why_untunable
+
+# Most hosts that search one task, as a multiple of what each of as many tasks could have.
+PER_TASK = 2
+
+
+class HostedTask(SlicedTask):
+    """A task whose slices hosts take, several at a time.
+
+    Parameters
+    ----------
+    shared: the task, and how often networks call it.
+    islands: its runs.
+    call: of the session.
+
+    Attributes
+    ----------
+    islands: as given.
+    """
+
+    _run: Islands  # type: ignore[assignment]
+
+    def __init__(self, shared: SharedTask, islands: Islands, call: Call) -> None:
+        super().__init__(shared, islands, call.is_final)  # type: ignore[arg-type]
+        self.islands = islands
+        self._call = call
+        self._telling: Telling | None = None
+        self._earlier_count = 0
+
+    def progress_if(self, able: bool) -> TaskProgress:
+        """Return what a scheduler knows of it, slices under way included.
+
+        Unless it is ``able`` to begin another slice, it counts as finished.
+        """
+        known = self.progress
+        trials = self.trials + self.islands.planned
+        return replace(known, trials=trials, finished=known.finished or not able)
+
+    def is_ready(self, trials: int) -> bool:
+        """Whether a slice of it needs a host; opened first.
+
+        What earlier calls measured comes in slices that need none, and whose history is what it
+        was then.
+        """
+        try:
+            if not self._opened:
+                self._open()
+                self._earlier_count = len(self.islands.records)
+                self._telling = Telling(self._call, self.islands)
+        except (WorkloadError, SpaceError) as error:
+            self.failed = why_untunable(error)
+            return False
+        stored = self.islands.trials
+        if self.trials < stored and not self.islands.planned:
+            self._reach(min(self.trials + trials, stored))
+            return False
+        if self._exhausted or self.islands.exhausted:
+            self.finished = self.finished or "the search has nothing left"
+            return False
+        if self._telling is not None and self._telling.reason:
+            self.finished = self._telling.reason
+            return False
+        return True
+
+    def _reach(self, trials: int) -> None:
+        self.trials = trials
+        self.history.append((trials, self._best_of(trials)))
+
+    def note(self, reply: Reply, new: Sequence[Record] | None, display: Display) -> None:
+        """Take note of what a host has done, and of the new records; None after finals."""
+        if reply.how == UNTUNABLE:
+            self.failed = reply.message
+            return
+        self._unscheduled = self.islands.unscheduled_latency
+        if new is None:
+            return
+        self._reach(self.islands.trials)
+        if self._telling is not None:
+            self._telling.tell(new, display)
+            self.finished, self.islands.stopped = self._telling.reason, self._telling.stopped
+        if self.islands.exhausted:
+            self.finished = self.finished or reply.message
+
+    @property
+    def _records(self) -> Sequence[Record]:
+        return self.islands.records
+
+    def result(self, finished: str) -> TuneResult | None:
+        """Return the result so far; None where nothing was opened or the task failed."""
+        if self.is_open:
+            return self.islands.result(self.finished or finished, self._earlier_count)
+        return None if self.islands.ending is None else self.islands.stored_result()
+
+
+class HostedSession(Session):
+    """One call of ``tune_network`` with hosts, after its arguments were checked."""
+
+    runs: Sequence[HostedTask]
+
+    def __init__(
+        self,
+        networks: Sequence[Network],
+        runs: Sequence[HostedTask],
+        call: Call,
+        scheduler: TaskScheduler,
+        hosts: Hosts,
+    ) -> None:
+        super().__init__(networks, runs, call, scheduler)
+        self.runs = runs
+        self._driving = Driving(
+            hosts, call, [run.islands for run in runs], self._choose, self._size_of, self._taken
+        )
+
+    def search(self, display: Display) -> str:
+        """Give slices to hosts until trials or time are used up; return why it ended."""
+        self._display = display
+        display.lanes = self._driving.lanes
+        return self._driving.search() or "no task is left that more trials could help"
+
+    def _choose(self, able: Sequence[int]) -> int | None:
+        while True:
+            progress = [run.progress_if(place in able) for place, run in enumerate(self.runs)]
+            place = self._scheduler.next(progress)
+            if place is None or self.runs[place].is_ready(self._slice):
+                return place
+
+    def _size_of(self, place: int) -> int:
+        run = self.runs[place]
+        most = run.progress.most
+        # Runs beside each other tell each other more often.
+        size = max(self._slice // 2, 4) if len(run.islands.runs) > 1 else self._slice
+        return size if most is None else min(size, max(most - run.trials, 1))
+
+    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None) -> None:
+        run = self.runs[place]
+        before = run.latency
+        self._display.begin_slice(place)
+        run.note(reply, new, self._display)
+        if new is not None and not run.failed:
+            self._display.end_slice(place, before)
+
+    def conclude(self, display: Display, finished: str) -> None:
+        """Have hosts hold the finals of all tasks, those with the largest share first."""
+        changed = [place for place, run in enumerate(self.runs) if run.is_open]
+        if changed:
+            display.say(f"finals of {len(changed)} tasks")
+        parts = shares_of(self.runs).parts
+
+        def order(place: int, serial: int) -> Order:
+            run = self.runs[place]
+            seconds = finals_seconds(1 / parts[place]) if parts[place] else LEAST_FINALS
+            return run.islands.finals(serial, seconds, run.finished or finished)
+
+        self._driving.conclude(order, sorted(changed, key=lambda place: -parts[place]))
+
+
+def hosted_session(
+    networks: Sequence[Network],
+    tasks: Sequence[SharedTask],
+    call: Call,
+    stack: ExitStack,
+    scheduler: TaskScheduler,
+    given: Given,
+    hosts: Hosts,
+) -> HostedSession:
+    """Return the session that has hosts tune the tasks."""
+    packed = given.pack()
+    # Hosts that tasks do not occupy search some tasks together.
+    most = min(math.ceil(PER_TASK * hosts.at_once / len(tasks)), hosts.at_once)
+    runs = [
+        HostedTask(
+            shared,
+            islands_of(
+                call,
+                given,
+                packed,
+                stack,
+                shared.task.workload,
+                moves_data=shared.task.moves_data,
+                most=1 if shared.task.moves_data else most,
+            ),
+            call,
+        )
+        for shared in tasks
+    ]
+    return HostedSession(networks, runs, call, scheduler, hosts)

@@ -1,0 +1,158 @@
+"""The driver's loop: slices go out while hosts are free, and what they measured is stored."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from schedlang.database import Record
+from schedlang.tuning.hosts.hosts import Hosts
+from schedlang.tuning.hosts.islands import Islands
+from schedlang.tuning.hosts.messages import SEARCH, UNTUNABLE, Order, Reply
+from schedlang.tuning.session import Call
+
+# Trials of a slice while a run's size does not say.
+SLICE = 16
+
+
+# Seconds after the end of a search for slices that are under way to come back.
+_GRACE = 10.0
+
+
+@dataclass
+class Lane:
+    """What one host has done so far.
+
+    Attributes
+    ----------
+    slices, trials: numbers of them.
+    seconds: that they took.
+    latest: the place of the task that it had last.
+    """
+
+    slices: int = 0
+    trials: int = 0
+    seconds: float = 0.0
+    latest: int = 0
+
+
+class Driving:
+    """Has hosts search tasks.
+
+    Parameters
+    ----------
+    hosts: take the slices.
+    call: of the session.
+    tasks: what to search.
+    choose: returns the place of the task that is to have another slice, of those that could, which
+        it is given; None for none.
+    slice_of: returns the number of trials of a slice of a task.
+    taken: is told of each reply, once it is stored: the place of its task, the reply, and the
+        records that are new; None for those after finals.
+
+    Attributes
+    ----------
+    lanes: what each host has done, by its name.
+    """
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        call: Call,
+        tasks: Sequence[Islands],
+        choose: Callable[[Sequence[int]], int | None],
+        slice_of: Callable[[int], int],
+        taken: Callable[[int, Reply, Sequence[Record] | None], None],
+    ) -> None:
+        self._hosts, self._call, self._tasks = hosts, call, tasks
+        self._choose, self._slice_of, self._taken = choose, slice_of, taken
+        self._serials = itertools.count(1)
+        self._under_way: dict[int, int] = {}
+        self.lanes: dict[str, Lane] = {}
+
+    @property
+    def trials(self) -> int:
+        """Number of trials so far."""
+        return sum(task.trials for task in self._tasks)
+
+    @property
+    def left(self) -> float:
+        """Number of trials that are left, without those that are under way."""
+        most = math.inf if self._call.trials is None else self._call.trials
+        return most - self.trials - sum(task.planned for task in self._tasks)
+
+    @property
+    def _seconds_left(self) -> float:
+        budget = self._call.budget
+        return budget.search_deadline(self._call.finals > 0) - budget.clock.now()
+
+    def search(self) -> str:
+        """Give out slices until trials or time are used up, or nothing is left; return why.
+
+        Empty where no task has more to do.
+        """
+        until = self._call.budget.end + _GRACE
+        while True:
+            self._give_out()
+            if not self._hosts.flying:
+                break
+            for order, reply in self._hosts.wait(until):
+                self._take(order, reply)
+            if self._call.budget.clock.now() >= until:
+                self._abandon()
+        if self.left <= 0:
+            return f"{self._call.trials} trials"
+        over = self._seconds_left <= 0
+        for task in self._tasks:
+            task.out_of_time = over
+        return f"{self._call.budget.seconds:g} s are over" if over else ""
+
+    def _abandon(self) -> None:
+        """Give up what is under way: time is over."""
+        for order in self._hosts.abandon():
+            self._tasks[self._under_way.pop(order.serial)].give_up(order)
+
+    def _give_out(self) -> None:
+        while self._hosts.free and self.left > 0 and (seconds := self._seconds_left) > 0:
+            able = [place for place, task in enumerate(self._tasks) if task.may_begin]
+            place = self._choose(able)
+            trials = 0 if place is None else int(min(self._slice_of(place), self.left))
+            if place is None or trials < 1:  # choosing it may have brought stored trials
+                return
+            self._send(place, self._tasks[place].order(next(self._serials), trials, seconds))
+
+    def conclude(self, orders: Callable[[int, int], Order], places: Sequence[int]) -> None:
+        """Have hosts hold the finals of some tasks: ``orders(place, serial)`` are theirs."""
+        waiting, until = list(places), self._call.budget.end + _GRACE
+        while waiting or self._hosts.flying:
+            while waiting and self._hosts.free:
+                place = waiting.pop(0)
+                self._send(place, orders(place, next(self._serials)))
+            for order, reply in self._hosts.wait(until):
+                self._take(order, reply)
+            if self._call.budget.clock.now() >= until:
+                self._abandon()
+                return
+
+    def _take(self, order: Order, reply: Reply) -> None:
+        place = self._under_way.pop(order.serial)
+        task = self._tasks[place]
+        if not reply.verified:
+            self._call.measuring.verified = False  # a measurer of the user's compares nothing
+        if reply.how == UNTUNABLE:
+            task.give_up(order)
+            new: Sequence[Record] = ()
+        else:
+            new = task.take(order, reply, self._hosts.judge.number(reply.name))
+            lane = self.lanes.setdefault(reply.name, Lane())
+            lane.slices += 1
+            lane.trials += len(new)
+            lane.seconds += reply.seconds
+            lane.latest = place
+        self._taken(place, reply, new if order.what == SEARCH else None)
+
+    def _send(self, place: int, order: Order) -> None:
+        self._under_way[order.serial] = place
+        self._hosts.submit(order)

@@ -1,0 +1,145 @@
+"""What all orders of a call have in common: the arguments that a host needs, pickled."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+from schedlang.database import Database
+from schedlang.errors import HostError
+from schedlang.measurement import Measurer
+from schedlang.measurement.problem import Verify
+from schedlang.printed import first_line
+from schedlang.search import MakeStrategy, Strategy
+from schedlang.spaces.space import Space
+from schedlang.targets import Target
+from schedlang.tuning.options import NETWORK_TRIALS, TRIALS, TUNE, TUNE_NETWORK
+from schedlang.tuning.session import Call, Task
+from schedlang.tuning.session.tasks import task_of_network, task_of_tune
+from schedlang.workloads.workload import Workload
+
+_NEEDS_CLOUDPICKLE = (
+    'functions that no module has by name need cloudpickle: pip install "schedlang[hosts]"'
+)
+
+MakeMeasurer = Callable[[Target], Measurer]
+"""Makes a measurer on a host, which is bound to one program after the other."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of a call of ``tune`` or ``tune_network`` that a host needs.
+
+    Attributes
+    ----------
+    network: whether it is ``tune_network``.
+    space: None for the target's own.
+    compared: which of inputs, tolerance and reference are given.
+    make_measurer: None for the target's own.
+    The others are as in ``tune``.
+    """
+
+    network: bool
+    target: Target
+    space: Space | None
+    search: str | MakeStrategy
+    trials: int | None
+    seconds: float | None
+    seed: int
+    batch: int | None
+    verify: Verify
+    transfer: bool
+    finals: int
+    compared: Mapping[str, Any] = field(default_factory=dict)
+    make_measurer: MakeMeasurer | None = None
+
+    def pack(self) -> bytes:
+        """Return it pickled; HostError where a part of it cannot be."""
+        pickler: Any = pickle
+        with suppress(ImportError):  # it takes what the user's own file and a notebook define
+            pickler = import_module("cloudpickle")
+        try:
+            return bytes(pickler.dumps(self))
+        except Exception as error:  # of any object of the user's
+            more = "" if pickler is not pickle else f"; {_NEEDS_CLOUDPICKLE}"
+            raise HostError(
+                f"a part of this call cannot be sent to hosts: {first_line(str(error))}{more}"
+            ) from error
+
+    @staticmethod
+    def unpack(text: bytes) -> Given:
+        """Read what ``pack`` returned: **this runs code of the call**."""
+        try:
+            found = pickle.loads(text)
+        except Exception as error:  # such as a module that is not installed here
+            said = first_line(str(error))
+            raise HostError(f"it cannot read the call: {type(error).__name__}: {said}") from error
+        if not isinstance(found, Given):
+            raise HostError(f"expected the arguments of a call, got {type(found).__name__}")
+        return found
+
+    def call(self, database: Database, measurer: Measurer, used: float) -> Call:
+        """Return the call as a host makes it, of which ``used`` seconds are over."""
+        values = {
+            **{option.name: option.default for option in (TUNE_NETWORK if self.network else TUNE)},
+            **self.compared,
+            "target": self.target,
+            "seconds": self.seconds,
+            "trials": self.trials,
+            "seed": self.seed,
+            "batch": self.batch,
+            "verify": self.verify,
+            "transfer": self.transfer,
+            "finals": self.finals,
+            "database": database,
+            "measurer": measurer,
+        }
+        options, most = (TUNE_NETWORK, NETWORK_TRIALS) if self.network else (TUNE, TRIALS)
+        call = Call(options, values, most)
+        call.budget.earlier = used
+        return call
+
+    def task(
+        self,
+        workload: Workload,
+        seed: int,
+        *,
+        moves_data: bool,
+        number: int = 0,
+        count: int = 1,
+    ) -> Task:
+        """Return what a session tunes for a program.
+
+        ``number`` is that of the run, of ``count`` that search the program beside each other.
+        """
+        space = self.target.default_space() if self.space is None else self.space
+        if self.network:
+            task = task_of_network(
+                workload,
+                self.target,
+                space,
+                self.search,
+                seed,
+                self.compared,
+                moves_data=moves_data,
+                own=self.space is not None,
+            )
+        else:
+            task = task_of_tune(workload, space, self.search, self.trials, seed, self.compared)
+        alone = (number, count) == (0, 1)
+        return task if alone else _beside(task, number, max(count, number + 1))
+
+
+def _beside(task: Task, number: int, count: int) -> Task:
+    """Return a task whose search goes on beside others; only the first starts from the default."""
+
+    def make_strategy() -> Strategy:
+        made = task.make_strategy()
+        made.stand_beside(number, count)
+        return made
+
+    return replace(task, make_strategy=make_strategy, first=tuple if number else task.first)

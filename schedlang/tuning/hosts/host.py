@@ -1,0 +1,294 @@
+"""The host's side: an order is carried out with this process's own measurer."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import platform
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+from schedlang.database import Database
+from schedlang.errors import DatabaseError, HostError, SpaceError, TargetError, WorkloadError
+from schedlang.measurement import Measurement, Measurer, as_measurer
+from schedlang.printed import first_line
+from schedlang.search import Strategy
+from schedlang.targets import measurer as kept_measurer
+from schedlang.targets import toolchain_key
+from schedlang.tuning.hosts.frames import deflate, inflate
+from schedlang.tuning.hosts.given import Given
+from schedlang.tuning.hosts.messages import (
+    FAILED,
+    FINALS,
+    MEASURED,
+    REFUSED,
+    SEARCH,
+    UNTUNABLE,
+    Order,
+    Reply,
+)
+from schedlang.tuning.hosts.rate import machine_rate
+from schedlang.tuning.hosts.stored import Stored
+from schedlang.tuning.session import TaskRun
+from schedlang.tuning.session.tasks import why_untunable
+from schedlang.tvm.stored_program import read_stored_program
+from schedlang.workloads.workload import Workload
+
+# Calls and programs that a process keeps, those last used; and runs, which take more memory.
+_KEPT, _KEPT_RUNS = 64, 32
+# Measurers that a process keeps: each has workers.
+_KEPT_MEASURERS = 4
+# Seconds that a host waits before it refuses again: another one should be faster.
+_REFUSAL_SECONDS = 1.0
+_LONGEST_MESSAGE = 4000
+
+
+def carry_out(order: bytes) -> bytes:
+    """Carry out one order of a driver, and return the reply: what engines run on hosts.
+
+    It needs nothing but the order, and may be given it twice. A process carries out one at a time.
+    It runs code that is in the order: a host must trust the driver, not the other way round.
+    """
+    with _BUSY:
+        return _HOST.carry_out(Order.unpack(order)).pack()
+
+
+class Host:
+    """What a process keeps between orders: measurers, and what it has read."""
+
+    def __init__(self) -> None:
+        self._given: OrderedDict[bytes, Given] = OrderedDict()
+        self._workloads: OrderedDict[bytes, tuple[Workload, bool]] = OrderedDict()
+        self._measurers: dict[object, Measurer] = {}
+        self._runs: OrderedDict[str, OpenRun] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """What this host is called: its machine and its process."""
+        return f"{platform.node() or 'host'}/{os.getpid()}"
+
+    def carry_out(self, order: Order) -> Reply:
+        """Carry out an order; errors of the call's own code are in the reply.
+
+        OSError, MemoryError, TargetError and DatabaseError are this machine's, and are raised:
+        another one may carry it out.
+        """
+        name, rate = self.name, machine_rate()
+        try:
+            reply = self._carry_out(order)
+        except HostError as error:
+            time.sleep(_REFUSAL_SECONDS)
+            reply = Reply(order.serial, REFUSED, name, message=str(error))
+        except (OSError, MemoryError, TargetError, DatabaseError):
+            raise
+        except (WorkloadError, SpaceError) as error:
+            reply = Reply(order.serial, UNTUNABLE, name, message=why_untunable(error))
+        except Exception as error:  # of the user's modules, searches, functions
+            text = "".join(traceback.format_exception(error))[-_LONGEST_MESSAGE:]
+            said = f"{type(error).__name__}: {first_line(str(error))}\n{text}"
+            reply = Reply(order.serial, FAILED, name, message=said)
+        return replace(reply, rate=rate)
+
+    def _carry_out(self, order: Order) -> Reply:
+        if self.name in order.apart:
+            raise HostError("it is set apart")
+        if order.python != (here := platform.python_version().rpartition(".")[0]):
+            raise HostError(f"it runs Python {here}, and the driver {order.python}")
+        if order.toolchain != (has := toolchain_key()):
+            raise HostError(
+                f"it has {has}, and the driver {order.toolchain}: their latencies do not compare"
+            )
+        given = _kept(self._given, order.call, Given.unpack)
+        try:
+            given.target.check_present()
+        except TargetError as error:
+            raise HostError(f"it is no {given.target.key}: {error}") from error
+        opened = self._open(order, given, self._measurer(order.call, given))
+        try:
+            reply = opened.advance(order, self.name)
+        except BaseException:
+            opened.close()
+            raise
+        if order.what == SEARCH and not (reply.cut or reply.again):
+            self._runs[order.run.identity] = opened
+            while len(self._runs) > _KEPT_RUNS:
+                self._runs.popitem(last=False)[1].close()
+        else:
+            opened.close()
+        return reply
+
+    def _open(self, order: Order, given: Given, measurer: Measurer) -> OpenRun:
+        """Return the run of an order, as this process left it where no other host went on."""
+        opened = self._runs.pop(order.run.identity, None)
+        if opened is not None:
+            if opened.goes_on_with(order):
+                return opened
+            opened.close()
+        workload, moves_data = _kept(self._workloads, order.task, _read_task)
+        return OpenRun(order, given, measurer, workload, moves_data=moves_data)
+
+    def _measurer(self, call: bytes, given: Given) -> Measurer:
+        """Return the measurer of a call: those of the target's own kind share one."""
+        make = given.make_measurer
+        key = given.target.key if make is None else call
+        if key not in self._measurers:
+            if len(self._measurers) >= _KEPT_MEASURERS:
+                self.close()
+            made = kept_measurer(given.target) if make is None else make(given.target)
+            self._measurers[key] = as_measurer(made)
+        return self._measurers[key]
+
+    def close(self) -> None:
+        """Stop what measurers have started, and forget all runs."""
+        while self._runs:
+            self._runs.popitem()[1].close()
+        while self._measurers:
+            self._measurers.popitem()[1].close()
+
+
+class OpenRun:
+    """A run that this process has searched, with a database of its own.
+
+    Parameters
+    ----------
+    order: the first one that this process has of it, or one that another host's slice came before.
+    given: the call.
+    measurer: measures.
+    workload: the program; moves_data: whether it computes nothing.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        given: Given,
+        measurer: Measurer,
+        workload: Workload,
+        *,
+        moves_data: bool,
+    ) -> None:
+        self._stack = ExitStack()
+        database = self._stack.enter_context(Database())
+        self._call = given.call(database, measurer, order.used)
+        with ExitStack() as only_now:  # orders of other runs need the measurer, too
+            self._call.open(only_now)
+        self._stored = Stored(database, order)
+        number, count = order.place
+        task = given.task(
+            workload, order.run.seed, moves_data=moves_data, number=number, count=count
+        )
+        self._run = TaskRun(task, self._call, self._stack)
+        self._run.identity = order.run.identity
+        self._run.open()
+        self._packed, self._token = order.call, ""
+
+    def goes_on_with(self, order: Order) -> bool:
+        """Whether an order comes after this process's last reply; what is new is taken in then.
+
+        Where another host has carried out the last order as well, its reply may be the one that
+        counts.
+        """
+        if not self._token or (order.after, order.call) != (self._token, self._packed):
+            return False
+        self._stored.add(order)
+        self._call.budget.restart(order.used)
+        self._call.measuring.unbind()
+        self._run.run.restart_pace()
+        return True
+
+    def advance(self, order: Order, name: str) -> Reply:
+        """Carry out an order; ``name`` is that of the host."""
+        run, stored, began = self._run, self._stored, self._call.budget.elapsed
+        state, whole = run.state, not self._token
+        before = 0 if whole else len(state.records)
+        cut = ended = False
+        finished = order.finished
+        if suggested := stored.traces(order.suggested, run.task.space, run.task.workload):
+            state.strategy.suggest(suggested)
+            run.save()
+        if order.what == FINALS:
+            stored.enter(order.rivals, run)
+            run.conclude(order.finals_seconds)
+            run.blame()
+            run.store(run.result(order.finished))
+        else:
+            wanted = run.trials + order.trials
+            seconds = math.inf if order.seconds is None else order.seconds
+            found = run.advance(wanted, _Silent(), seconds)
+            cut, finished = found.cut or run.out_of_time, found.finished
+            ended = run.trials < wanted and not cut
+            if not cut:  # what is pending then can only be asked for again
+                run.save()
+        self._token = os.urandom(8).hex()
+        latency = run.unscheduled_latency
+        reply = Reply(
+            order.serial,
+            MEASURED,
+            name,
+            message=finished,
+            token=self._token,
+            cut=cut,
+            ended=ended,
+            verified=self._call.measuring.verified is not False,
+            unscheduled=None if math.isnan(latency) else latency,
+            complete=run.run.unscheduled.complete,
+            keeps_default=order.what == FINALS and run.keeps_default,
+            whole=whole,
+            told=[one.id or 0 for one in state.records[before:]],
+            seconds=self._call.budget.elapsed - began,
+        )
+        return stored.reply(reply, run)
+
+    def close(self) -> None:
+        """Forget it."""
+        self._stack.close()
+
+
+class _Silent:
+    """Shows nothing: the driver shows what hosts do."""
+
+    def update(self, measurement: Measurement, search: Strategy) -> None:
+        """Nothing."""
+
+    def enter(self, phase: str) -> None:
+        """Nothing."""
+
+    def compare_with(self, latency: float, *, complete: bool) -> None:
+        """Nothing."""
+
+    def split(self, seconds: Mapping[str, float]) -> None:
+        """Nothing."""
+
+
+def task_text(workload: Workload, program: str, *, moves_data: bool) -> bytes:
+    """Return what all orders of a task have in common; ``program`` is TVM's JSON text."""
+    named = {"program": program, "name": workload.name, "moves_data": moves_data}
+    return deflate(json.dumps({**named, "key": workload.key}))
+
+
+def _read_task(text: bytes) -> tuple[Workload, bool]:
+    stored = json.loads(inflate(text))
+    workload = Workload(read_stored_program(stored["program"]), stored["name"])
+    if workload.key != stored["key"]:
+        raise HostError(f"the program of {workload.name!r} is another one here than at the driver")
+    return workload, stored["moves_data"]
+
+
+def _kept(kept: OrderedDict[bytes, Any], key: bytes, make: Any) -> Any:
+    if key not in kept:
+        kept[key] = make(key)
+        while len(kept) > _KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
+
+
+_HOST, _BUSY = Host(), Lock()
+atexit.register(_HOST.close)

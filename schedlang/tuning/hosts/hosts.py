@@ -1,0 +1,300 @@
+"""``Hosts``: orders go out to an engine, and replies come back, whatever happens to the hosts."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict, deque
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from typing import Self
+
+from schedlang.errors import HostError
+from schedlang.measurement.clock import SYSTEM, Clock
+from schedlang.printed import first_line
+from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
+from schedlang.tuning.hosts.host import carry_out
+from schedlang.tuning.hosts.judge import Judge
+from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
+
+# An order is late when it has taken this many times as long as others, and the patience.
+_LATE = 4.0
+# What an order is expected to take while none has come back, in multiples of the patience.
+_FIRST = 4.0
+_REMEMBERED = 64
+# Seconds between two looks at the number of an engine's workers.
+_COUNT_SECONDS = 2.0
+# How long to wait for replies before looking for late ones.
+_POLL_SECONDS = 1.0
+
+
+@dataclass
+class _Flight:
+    """An order that is under way, with everyone who has it."""
+
+    order: Order
+    packed: bytes
+    began: float
+    sent: float = 0.0
+    failures: float = 0.0
+    futures: set[Future[bytes]] = field(default_factory=set)
+
+
+class Hosts:
+    """Hosts of an engine, to which ``tune`` and ``tune_network`` give slices of searches.
+
+    Parameters
+    ----------
+    engine: any ``concurrent.futures.Executor``, a Dask ``Client``, or a function without arguments
+        that makes an executor: it is called again where the executor breaks, as a process pool does
+        when one of its processes is killed.
+    at_once: number of slices at the same time; by default the number of the engine's workers.
+    attempts: how often an order that no host carries out is given again before the call fails.
+    patience: seconds beyond four times what others took after which an order is late: another host
+        gets it as well, and the first reply counts.
+
+    An executor that is given is left as it is; what a function made is shut down by ``close``.
+    ValueError where the engine does not tell how many workers it has; TypeError for no engine.
+    """
+
+    clock: Clock = SYSTEM
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        at_once: int | None = None,
+        attempts: int = 4,
+        patience: float = 20.0,
+    ) -> None:
+        if at_once is not None and (type(at_once) is not int or at_once < 1):
+            raise ValueError(f"at_once={at_once!r}; give a whole number, 1 or more")
+        if type(attempts) is not int or attempts < 1:
+            raise ValueError(f"attempts={attempts!r}; give a whole number, 1 or more")
+        if not patience > 0:
+            raise ValueError(f"patience={patience!r}; give a positive number of seconds")
+        self.judge = Judge()
+        self._patience = patience
+        self._engine, self._at_once, self._attempts = engine, at_once, attempts
+        self._executor, self._make = executor_of(engine)
+        self._flights: dict[int, _Flight] = {}
+        self._of: dict[Future[bytes], _Flight] = {}
+        self._done: SimpleQueue[Future[bytes]] = SimpleQueue()
+        self._counted = (-_COUNT_SECONDS, 1)
+        self._took: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        self._held: list[_Flight] = []
+        # When a host has last answered, and how often all orders have come back undone since.
+        self._answered, self._rounds = self.clock.now(), 0
+        self._error = ""
+        self._raised: Exception | None = None
+        if at_once is None and count_of(engine, self._executor) is None:
+            raise ValueError(
+                f"{type(self._executor).__name__} does not tell how many workers it has: give "
+                "schedlang.Hosts(executor, at_once=...)"
+            )
+
+    @property
+    def at_once(self) -> int:
+        """Number of orders at the same time: it may change with the engine's workers."""
+        if self._at_once is not None:
+            return self._at_once
+        now = self.clock.now()
+        if now - self._counted[0] >= _COUNT_SECONDS:
+            self._counted = now, max(count_of(self._engine, self._executor) or 1, 1)
+        return self._counted[1]
+
+    @property
+    def free(self) -> int:
+        """Number of orders that could begin now."""
+        return max(self.at_once - len(self._flights), 0)
+
+    @property
+    def flying(self) -> int:
+        """Number of orders that are under way."""
+        return len(self._flights)
+
+    def submit(self, order: Order) -> None:
+        """Give an order to some host."""
+        order = replace(order, apart=list(self.judge.apart))
+        flight = _Flight(order, order.pack(), self.clock.now())
+        if not self._flights:
+            self._answered = self.clock.now()
+        self._flights[order.serial] = flight
+        self._send(flight)
+
+    def wait(self, until: float = math.inf) -> list[tuple[Order, Reply]]:
+        """Wait for a reply or more, until a moment of the clock at most; return them.
+
+        Orders whose hosts have died, and late ones, are given to others meanwhile. HostError where
+        that does not help.
+        """
+        found: list[tuple[Order, Reply]] = []
+        while self._flights and not found:
+            if self._raised is not None:
+                error, self._raised = self._raised, None
+                raise error
+            now = self.clock.now()
+            if now >= until:
+                break
+            try:
+                for future in self._wait(min(until - now, _POLL_SECONDS)):
+                    reply = self._take(future)
+                    found += [] if reply is None else [reply]
+                self._repeat_late()
+            except HostError as error:
+                if not found:
+                    raise
+                self._raised = error  # after what came before it was stored
+        return found
+
+    def abandon(self) -> list[Order]:
+        """Cancel what is under way, as far as the engine can; return the orders."""
+        flights, self._flights, self._held = self._flights, {}, []
+        futures, self._of = self._of, {}
+        for future in futures:
+            future.cancel()
+        return [flight.order for flight in flights.values()]
+
+    def close(self) -> None:
+        """Cancel what is under way; safe to call twice."""
+        self.abandon()
+        if self._make is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # -- the engine ------------------------------------------------------------------------------
+
+    def _submit(self, packed: bytes) -> Future[bytes]:
+        """Have the engine carry out an order."""
+        future = self._executor.submit(carry_out, packed)
+        future.add_done_callback(self._done.put)
+        return future
+
+    def _wait(self, seconds: float) -> list[Future[bytes]]:
+        """Return futures that are done, as soon as one is, or when the seconds are over."""
+        found = []
+        with suppress(Empty):
+            found.append(self._done.get(timeout=seconds))
+            while True:
+                found.append(self._done.get_nowait())
+        return found
+
+    def _send(self, flight: _Flight) -> None:
+        try:
+            future = self._submit(flight.packed)
+        except (BrokenExecutor, RuntimeError) as error:  # it is broken, or was shut down
+            self._renew(error)
+            try:
+                future = self._submit(flight.packed)
+            except (BrokenExecutor, RuntimeError) as again:
+                raise HostError(f"a new executor is broken as well: {again}") from again
+        flight.sent = self.clock.now()
+        flight.futures.add(future)
+        self._of[future] = flight
+
+    def _renew(self, error: Exception) -> None:
+        """Make another executor in place of one that broke, and give it all that was under way."""
+        if self._make is None:
+            raise HostError(
+                f"{type(self._executor).__name__} is broken ({first_line(str(error))}), and takes "
+                "no more orders; give hosts=a function that makes an executor, and another one is "
+                "made then. What was measured is stored, and the same call goes on"
+            ) from error
+        with suppress(Exception):
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = self._make()
+
+    # -- replies ---------------------------------------------------------------------------------
+
+    def _take(self, future: Future[bytes]) -> tuple[Order, Reply] | None:
+        """Return the reply of a future with its order; None where another host has to do it."""
+        flight = self._of.pop(future, None)
+        if flight is None:
+            return None  # of an order that was late, and was done by another host
+        flight.futures.discard(future)
+        try:
+            if future.cancelled():
+                raise HostError("the engine has cancelled it")
+            reply = Reply.unpack(future.result())
+            reply.check(flight.order)
+        except Exception as error:  # whatever an engine raises
+            self._failed(flight, error)
+            return None
+        if reply.how == REFUSED:
+            self.judge.refused[reply.name] = reply.message
+            self._hold(flight)
+            return None
+        if reply.how == FAILED:
+            raise HostError(f"host {reply.name} failed: {reply.message}")
+        del self._flights[flight.order.serial]
+        for other in flight.futures:
+            del self._of[other]
+            other.cancel()
+        self._took[flight.order.what].append(self.clock.now() - flight.began)
+        self._answered, self._rounds = self.clock.now(), 0
+        self.judge.see(reply.name, reply.rate)
+        self._release()
+        return flight.order, reply
+
+    def _failed(self, flight: _Flight, error: Exception) -> None:
+        """Note that an order has failed; HostError where it has too often."""
+        # What breaks an executor fails all of its orders, most of which are not to blame; and a
+        # host that fails at once says nothing of the order.
+        took = min(self.clock.now() - flight.sent, 1.0)
+        flight.failures += took / self.at_once if isinstance(error, BrokenExecutor) else took
+        self._error = f"{type(error).__name__}: {first_line(str(error))}"
+        if flight.failures >= self._attempts and not flight.futures:
+            raise HostError(
+                f"no host carried out an order, in {self._attempts} attempts; the last one: "
+                f"{self._error}"
+            ) from error
+        self._hold(flight)
+
+    def _hold(self, flight: _Flight) -> None:
+        """Keep an order until a host has answered: the idle one may be the one that fails."""
+        if not flight.futures and flight not in self._held:
+            self._held.append(flight)
+        if not self._of:
+            self._rounds += 1
+            if self._rounds > self._attempts:
+                refused = [f"{name}: {why}" for name, why in self.judge.refused.items()]
+                reasons = "; ".join([*refused, *([self._error] if self._error else [])])
+                raise HostError(f"no host takes an order of this call: {reasons}")
+            self._release()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for flight in held:
+            self._send(flight)
+
+    def _repeat_late(self) -> None:
+        """Give orders that are late to another host as well: the first reply counts.
+
+        HostError where all hosts have been silent for long.
+        """
+        now, silent = self.clock.now(), True
+        for flight in self._flights.values():
+            took = self._took[flight.order.what]
+            usual = statistics.median(took) if took else _FIRST * self._patience
+            limit, copies = _LATE * usual + self._patience, max(len(flight.futures), 1)
+            late = now - max(flight.began, self._answered) > limit * copies
+            silent = silent and late and copies >= self._attempts
+            if now - flight.began > limit * copies and copies < self._attempts and self.free:
+                self._send(flight)
+        if silent and self._flights:
+            raise HostError(
+                f"no host has answered for {now - self._answered:.0f} s, and each order was given "
+                f"to {self._attempts} of them"
+            )
+
+
+def as_hosts(given: Hosts | Engine) -> Hosts:
+    """Return ``Hosts`` of an engine; what is one already stays as it is."""
+    return given if isinstance(given, Hosts) else Hosts(given)

@@ -1,0 +1,315 @@
+"""An order to a host, and its reply.
+
+An order goes out with all that it needs: the call, the program, the run so far. So any host can
+take it, and may be given it again. A reply comes back as data: rows of a database, which are
+checked as those of a file are. What a user wrote travels outward only, pickled.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from schedlang.database.parts import RunPart, records_from_json
+from schedlang.database.record import Record
+from schedlang.database.run import Ask, Run, mentioned
+from schedlang.database.sqlite.rows import ask_of, run_of, run_row
+from schedlang.errors import DatabaseError, HostError
+from schedlang.tuning.hosts.frames import deflate, inflate, pack, printable, unpack
+from schedlang.tuning.resume.ending import Ending
+
+# Characters of a host's name, and bytes of what is new of a run; its state may be longer.
+_LONGEST_NAME, _LONGEST_PART = 200, 1 << 26
+
+SEARCH, FINALS = "search", "finals"
+MEASURED, UNTUNABLE, REFUSED, FAILED = "measured", "untunable", "refused", "failed"
+"""How an order ended: as it should; its program cannot be tuned; by a host that is another machine
+than the call is for, or is set apart; by an error in the call's own code."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records as they came from a host, or as ``records_to_json`` wrote them.
+
+    Attributes
+    ----------
+    run: the run that measured them, by its id in the driver's database; 0 for none that matters.
+    ids: of the records in the driver's database, in their order.
+    frame: the records, deflated; the ids in it do not count.
+    """
+
+    run: int
+    ids: Sequence[int]
+    frame: bytes = field(repr=False)
+
+    def records(self) -> list[Record]:
+        """Return the records with the driver's ids."""
+        found = records_from_json(inflate(self.frame))
+        if len(found) != len(self.ids):
+            raise HostError("a block of records with another number of ids")
+        return [replace(one, id=number) for one, number in zip(found, self.ids, strict=True)]
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a search as a host saved it.
+
+    Attributes
+    ----------
+    frame: ``Run.state``, deflated; empty for none.
+    new: ids in the driver's database of the records that the state calls -1, -2, ...
+    asks: as ``Run.state_asks``.
+    """
+
+    frame: bytes = field(default=b"", repr=False)
+    new: Sequence[int] = ()
+    asks: int = 0
+
+    @property
+    def ids(self) -> dict[int, int]:
+        """The driver's ids of records that were new when it was saved."""
+        return {-1 - place: number for place, number in enumerate(self.new)}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a host is to do with one run.
+
+    Attributes
+    ----------
+    serial: tells the reply to it from others.
+    what: ``SEARCH`` or ``FINALS``.
+    call: what all orders of a call have in common, pickled.
+    task: what all orders of a task have in common, deflated JSON.
+    run: as the driver's database has it, without its state.
+    asks: of it, in order.
+    after: token of the reply that came before; empty where this is the call's first order of the
+        run.
+    latest: ids of the records of that reply.
+    state: of its search.
+    blocks: records of it, and of other runs that are known: their programs need no measuring.
+    rivals: ids of the fastest records of the task's other runs; finals are held between all.
+    suggested: ids of records that the search should go on from.
+    trials: number of trials of the slice.
+    seconds: after so many no batch begins; None for no limit.
+    used: seconds that the call has used so far.
+    finals_seconds: of the samples of finals.
+    finished: why the search ended, for the result.
+    place: number of the run, and of all that search its task beside each other.
+    apart: names of hosts that should not take it.
+    python, toolchain: versions: what is pickled is for that Python alone, and latencies do not
+        compare between toolchains.
+    programs: other programs that blocks have records of, as ``task``.
+    """
+
+    serial: int
+    what: str
+    call: bytes = field(repr=False)
+    task: bytes = field(repr=False)
+    run: Run
+    asks: Sequence[Ask] = ()
+    after: str = ""
+    latest: Sequence[int] = ()
+    state: State = State()
+    blocks: Sequence[Block] = ()
+    rivals: Sequence[int] = ()
+    suggested: Sequence[int] = ()
+    trials: int = 0
+    seconds: float | None = None
+    used: float = 0.0
+    finals_seconds: float | None = None
+    finished: str = ""
+    place: tuple[int, int] = (0, 1)
+    apart: Sequence[str] = ()
+    python: str = platform.python_version().rpartition(".")[0]
+    toolchain: str = ""
+    programs: Sequence[bytes] = ()
+
+    _PLAIN: ClassVar[tuple[str, ...]] = (
+        "serial",
+        "what",
+        "after",
+        "latest",
+        "rivals",
+        "suggested",
+        "trials",
+        "seconds",
+        "used",
+        "finals_seconds",
+        "finished",
+        "apart",
+        "python",
+        "toolchain",
+    )
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        header = {
+            **{name: getattr(self, name) for name in self._PLAIN},
+            "run": [*run_row(replace(self.run, state=""), str), self.run.id],
+            "place": self.place,
+            "asks": [[ask.size, ask.seconds] for ask in self.asks],
+            "state": [self.state.new, self.state.asks],
+            "blocks": [[block.run, block.ids] for block in self.blocks],
+        }
+        blocks = [block.frame for block in self.blocks]
+        return pack(header, [self.call, self.task, self.state.frame, *blocks, *self.programs])
+
+    @classmethod
+    def unpack(cls, message: bytes) -> Order:
+        """Read what ``pack`` returned; HostError for anything else."""
+        header, frames = unpack(message)
+        try:
+            call, task, state, *others = frames
+            blocks = header["blocks"]
+            return cls(
+                call=call,
+                task=task,
+                run=run_of(header["run"]),
+                asks=[ask_of([*row, 0]) for row in header["asks"]],
+                place=tuple(header["place"]),
+                state=State(state, *header["state"]),
+                blocks=[
+                    Block(run, ids, frame)
+                    for (run, ids), frame in zip(blocks, others, strict=False)
+                ],
+                programs=others[len(blocks) :],
+                **{name: header[name] for name in cls._PLAIN},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise HostError(f"this is no order: {error!r:.200}") from error
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a host has done.
+
+    Attributes
+    ----------
+    serial: of the order.
+    how: one of ``MEASURED``, ``UNTUNABLE``, ``REFUSED``, ``FAILED``.
+    name: what the host is called; rate: operations a second of ``machine_rate``.
+    token: tells it from all others, also of the same order.
+    message: of what failed; the reason why a slice ended.
+    cut: whether time ended it; ended: whether the search ended before the slice had its trials.
+    verified: whether results were compared; False where the host's measurer does not say.
+    unscheduled: latency of the unscheduled program in seconds; None if it is not known.
+    complete: whether that is a latency, and no lower bound.
+    keeps_default: whether the default schedule is the fastest.
+    again: whether the search was begun again, as it no longer proposes what its run measured.
+    told: ids of all records that the search was told of, where ``whole``, else of those of this
+        order, in order; new ones have those of ``records``: -1, -2, ...
+    seconds: wall time that the order took.
+    part: what is new of the run, but for its records and its state.
+    records: new ones, deflated.
+    state: of the search, deflated; empty where it could not be saved.
+    """
+
+    serial: int
+    how: str
+    name: str
+    rate: float = 0.0
+    message: str = ""
+    token: str = ""
+    cut: bool = False
+    ended: bool = False
+    verified: bool = True
+    unscheduled: float | None = None
+    complete: bool = True
+    keeps_default: bool = False
+    again: bool = False
+    whole: bool = False
+    told: Sequence[int] = ()
+    seconds: float = 0.0
+    part: RunPart | None = field(default=None, repr=False)
+    records: bytes = field(default=b"", repr=False)
+    state: bytes = field(default=b"", repr=False)
+
+    _PLAIN: ClassVar[Mapping[str, Any]] = {
+        "serial": int,
+        "how": str,
+        "name": str,
+        "rate": float,
+        "message": str,
+        "token": str,
+        "cut": bool,
+        "ended": bool,
+        "verified": bool,
+        "unscheduled": (float, type(None)),
+        "complete": bool,
+        "keeps_default": bool,
+        "again": bool,
+        "whole": bool,
+        "told": list,
+        "seconds": float,
+    }
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        header = {name: getattr(self, name) for name in self._PLAIN}
+        part = b"" if self.part is None else deflate(self.part.to_json())
+        return pack(header, [part, self.records, self.state])
+
+    @classmethod
+    def unpack(cls, message: object) -> Reply:
+        """Read what ``pack`` returned; HostError for anything else. No code is run."""
+        header, frames = unpack(message)
+        try:
+            for name, kind in cls._PLAIN.items():
+                if not isinstance(header[name], kind):
+                    raise TypeError(f"{name} is a {type(header[name]).__name__}")
+            if not all(type(number) is int for number in header["told"]):
+                raise TypeError("told has ids")
+            if not all(math.isfinite(header[name]) for name in ("rate", "seconds")):
+                raise ValueError("rate and seconds are finite")
+            header["name"] = printable(header["name"])[:_LONGEST_NAME]
+            part, records, state = frames
+            found = None
+            if part:
+                new = records_from_json(inflate(records, _LONGEST_PART))
+                if [one.id for one in new] != [-1 - place for place in range(len(new))]:
+                    raise ValueError("records are numbered -1, -2, ...")
+                found = RunPart.from_json(inflate(part, _LONGEST_PART), new)
+            plain = {name: header[name] for name in cls._PLAIN}
+            return cls(**plain, part=found, records=records, state=state)
+        except (KeyError, TypeError, ValueError, DatabaseError) as error:
+            raise HostError(f"this is no reply: {error!s:.200}") from error
+
+    def check(self, order: Order) -> None:
+        """HostError unless it is a reply to an order: it names that, and records that were sent.
+
+        The search's state is inflated here for the first time.
+        """
+        if self.serial != order.serial:
+            raise HostError(f"it is the reply to order {self.serial}")
+        if self.how != MEASURED:
+            return
+        try:
+            self._check(order)
+        except (ValueError, TypeError, KeyError, DatabaseError) as error:
+            raise HostError(f"this is no reply to the order: {error!s:.200}") from error
+
+    def _check(self, order: Order) -> None:
+        part, run = self.part, order.run
+        if part is None:
+            raise ValueError("it has no part of the run")
+        keys = run.workload_key, run.target_key, run.toolchain_key
+        found = {(one.workload_key, one.target_key, one.toolchain_key) for one in part.records}
+        if found - {keys}:
+            raise ValueError("a record of another program, machine or toolchain")
+        known = {number for block in order.blocks for number in block.ids}
+        known |= {-1 - place for place in range(len(part.records))}
+        state = replace(part.run, state=inflate(self.state) if self.state else "")
+        named = {*self.told, *(one.record_id for one in part.finals), *mentioned(state)}
+        if not named <= known:
+            raise ValueError("it names records that were not sent")
+        if part.run.outcome:
+            Ending.from_json(part.run.outcome)
+        if not 0 <= part.run.state_asks <= len(order.asks) + len(part.asks):
+            raise ValueError(f"a state after {part.run.state_asks} asks")
+        for ask in part.asks:
+            if ask.size < 1 or not 0.0 <= ask.seconds < math.inf:
+                raise ValueError(f"an ask of {ask.size} after {ask.seconds} s")

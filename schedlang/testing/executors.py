@@ -125,7 +125,7 @@ class ExecutorContract:
 
     @pytest.mark.parametrize("fault", FAULTS)
     def test_nothing_is_lost_or_stored_twice(self, executor: Executor, fault: str) -> None:
-        hosts = Hosts(Unreliable(executor, fault), at_once=2, patience=0.5)
+        hosts = Hosts(Unreliable(executor, fault), at_once=2, patience=0.2)
         result, database = tuned(hosts)
         check(result, database)
 

@@ -7,7 +7,7 @@ from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.explaining import Explanation, explain
 from schedlang.tuning.failures import FailureExplanation, explain_failure
-from schedlang.tuning.hosts import Hosts, RayExecutor
+from schedlang.tuning.hosts import Hosts, HostWarning, RayExecutor
 from schedlang.tuning.lookup import (
     Frozen,
     Match,
@@ -33,6 +33,7 @@ __all__ = [
     "Explanation",
     "FailureExplanation",
     "Frozen",
+    "HostWarning",
     "Hosts",
     "InterruptedWarning",
     "Match",

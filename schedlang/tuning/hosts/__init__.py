@@ -6,6 +6,7 @@ from schedlang.tuning.hosts.host import carry_out, task_text
 from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.hosts import Hosts, as_hosts
 from schedlang.tuning.hosts.islands import STRIDE, Islands
+from schedlang.tuning.hosts.judge import HostWarning
 from schedlang.tuning.hosts.ray import RayExecutor
 from schedlang.tuning.hosts.tune_islands import given_of, islands_of, tune_islands
 
@@ -14,6 +15,7 @@ __all__ = [
     "STRIDE",
     "Driving",
     "Given",
+    "HostWarning",
     "HostedRun",
     "Hosts",
     "Islands",

@@ -30,7 +30,7 @@ _COUNT_SECONDS = 2.0
 _POLL_SECONDS = 1.0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Flight:
     """An order that is under way, with everyone who has it."""
 
@@ -187,6 +187,7 @@ class Hosts:
         return found
 
     def _send(self, flight: _Flight) -> None:
+        self._held = [one for one in self._held if one is not flight]
         try:
             future = self._submit(flight.packed)
         except (BrokenExecutor, RuntimeError) as error:  # it is broken, or was shut down
@@ -228,7 +229,7 @@ class Hosts:
             self._failed(flight, error)
             return None
         if reply.how == REFUSED:
-            self.judge.refused[reply.name] = reply.message
+            self.judge.refuse(reply.name, reply.message, reply.rate)
             self._hold(flight)
             return None
         if reply.how == FAILED:
@@ -263,15 +264,21 @@ class Hosts:
             self._held.append(flight)
         if not self._of:
             self._rounds += 1
+            if self._rounds > self._attempts and self.judge.apart:
+                self.judge.forgive()  # nobody else is there
+                self._rounds = 0
             if self._rounds > self._attempts:
                 refused = [f"{name}: {why}" for name, why in self.judge.refused.items()]
                 reasons = "; ".join([*refused, *([self._error] if self._error else [])])
-                raise HostError(f"no host takes an order of this call: {reasons}")
+                raise HostError(f"no host carried out an order of this call: {reasons}")
             self._release()
 
     def _release(self) -> None:
         held, self._held = self._held, []
         for flight in held:
+            if flight.order.apart != (apart := list(self.judge.apart)):
+                flight.order = replace(flight.order, apart=apart)
+                flight.packed = flight.order.pack()
             self._send(flight)
 
     def _repeat_late(self) -> None:
@@ -286,12 +293,14 @@ class Hosts:
             limit, copies = _LATE * usual + self._patience, max(len(flight.futures), 1)
             late = now - max(flight.began, self._answered) > limit * copies
             silent = silent and late and copies >= self._attempts
-            if now - flight.began > limit * copies and copies < self._attempts and self.free:
+            # Whoever has it may be gone: nobody needs to be free for it.
+            if now - flight.began > limit * copies and copies < self._attempts:
                 self._send(flight)
         if silent and self._flights:
             raise HostError(
                 f"no host has answered for {now - self._answered:.0f} s, and each order was given "
-                f"to {self._attempts} of them"
+                f"to {self._attempts} of them; where slices take so long, give "
+                f"schedlang.Hosts(..., patience=) more than {self._patience:g} s"
             )
 
 

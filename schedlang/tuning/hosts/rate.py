@@ -8,7 +8,7 @@ import numpy as np
 
 # A matrix product of this size takes about a millisecond on a core.
 _SIZE = 256
-_REPEATS = 5
+_REPEATS = 25
 # Seconds between two readings: a machine may be busy for a while.
 _EVERY = 30.0
 

@@ -111,5 +111,8 @@ def test_a_task_that_cannot_be_tuned_is_named() -> None:
 
 def test_other_machines_refuse() -> None:
     target = sl.Target("cuda", arch="sm_90")
-    with ThreadPoolExecutor(1) as pool, pytest.raises(HostError, match="no host takes an order"):
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(HostError, match="no host carried out an order"),
+    ):
         tune(mlp((16, 16)), pool, target=target)

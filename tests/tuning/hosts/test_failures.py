@@ -1,0 +1,311 @@
+"""Hosts that fail, refuse, are slow or lie: the call goes on, or ends and says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.database import Database
+from schedlang.database.parts import records_to_json
+from schedlang.errors import HostError
+from schedlang.testing.executors import check, tuned
+from schedlang.tuning.hosts import Hosts, carry_out
+from schedlang.tuning.hosts.frames import deflate, inflate
+from schedlang.tuning.hosts.messages import REFUSED, Order, Reply
+from tests.tuning.hosts.replaying import WORKLOAD, threads, tune
+
+
+class Host(Executor):
+    """One thread that carries orders out, after ``before`` and through ``change``."""
+
+    _max_workers = 1
+
+    def __init__(self, change: Callable[[Order, Reply], Reply] | None = None) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._change = change
+        self.orders: list[Order] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Carry out an order."""
+        self.orders.append(Order.unpack(args[0]))
+        return self._pool.submit(self._carry_out, args[0])
+
+    def _carry_out(self, packed: bytes) -> bytes:
+        done = carry_out(packed)
+        if self._change is None:
+            return done
+        return self._change(Order.unpack(packed), Reply.unpack(done)).pack()
+
+
+class WithOneThatRefuses(Host):
+    """A host that works, and one that is always idle, as it refuses at once."""
+
+    _max_workers = 2
+
+    def __init__(self, answer: Callable[[Order], Any]) -> None:
+        super().__init__()
+        self._answer = answer
+        self._busy: Future[Any] | None = None
+        self.answered = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Give an order to the one that is idle."""
+        if self._busy is None or self._busy.done():
+            self._busy = super().submit(fn, *args, **kwargs)
+            return self._busy
+        self.answered += 1
+        found: Future[Any] = Future()
+        answer = self._answer(Order.unpack(args[0]))
+        if isinstance(answer, Exception):
+            found.set_exception(answer)
+        else:
+            found.set_result(answer)
+        return found
+
+
+def refuse(order: Order) -> bytes:
+    return Reply(order.serial, REFUSED, "other/1", message="it is another machine").pack()
+
+
+def break_down(order: Order) -> Exception:
+    return ConnectionError("its disk is full")
+
+
+@pytest.mark.parametrize("answer", [refuse, break_down])
+def test_an_idle_host_that_takes_nothing_does_not_end_the_call(answer: Any) -> None:
+    """It is asked again and again, as it is always free."""
+    engine = WithOneThatRefuses(answer)
+    hosts = Hosts(engine)
+    check(*tuned(hosts))
+    assert engine.answered > hosts.at_once
+    assert hosts.judge.refused == ({"other/1": "it is another machine"} if answer is refuse else {})
+
+
+def test_hosts_that_all_refuse_are_named() -> None:
+    def refuse_it(order: Order, reply: Reply) -> Reply:
+        return Reply(order.serial, REFUSED, "other/1", message="it is another machine")
+
+    with pytest.raises(HostError, match="other/1: it is another machine"):
+        tuned(Hosts(Host(refuse_it)))
+
+
+def test_slow_slices_are_no_failures() -> None:
+    """Finals and first slices take much longer than others."""
+
+    def wait(order: Order, reply: Reply) -> Reply:
+        time.sleep(1.0 if order.serial in (1, 4) or order.what == "finals" else 0.0)
+        return reply
+
+    check(*tuned(Hosts(Host(wait), patience=0.01)))
+
+
+def far_id(order: Order, reply: Reply) -> Reply:
+    return replace(reply, told=[*reply.told, -500])
+
+
+def unknown_id(order: Order, reply: Reply) -> Reply:
+    return replace(reply, told=[*reply.told, 12345])
+
+
+def other_program(order: Order, reply: Reply) -> Reply:
+    return _changed(reply, workload_key="another")
+
+
+def other_machine(order: Order, reply: Reply) -> Reply:
+    return _changed(reply, target_key="another")
+
+
+def other_toolchain(order: Order, reply: Reply) -> Reply:
+    return _changed(reply, toolchain_key="another")
+
+
+def _changed(reply: Reply, **fields: Any) -> Reply:
+    assert reply.part is not None
+    changed = [replace(one, **fields) for one in reply.part.records]
+    return replace(reply, records=deflate(records_to_json(changed)))
+
+
+def damaged_state(order: Order, reply: Reply) -> Reply:
+    return replace(reply, state=reply.state[:-3])
+
+
+def foreign_state(order: Order, reply: Reply) -> Reply:
+    text = inflate(reply.state)
+    assert '"records": [-1' in text or '"records":[-1' in text, text[:200]
+    return replace(reply, state=deflate(text.replace("[-1", "[99999", 1)))
+
+
+def outcome(order: Order, reply: Reply) -> Reply:
+    assert reply.part is not None
+    return replace(reply, part=replace(reply.part, run=replace(reply.part.run, outcome="junk")))
+
+
+def endless(order: Order, reply: Reply) -> Reply:
+    return replace(reply, seconds=float("inf"))
+
+
+def other_order(order: Order, reply: Reply) -> Reply:
+    return replace(reply, serial=reply.serial + 1)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        far_id,
+        unknown_id,
+        other_program,
+        other_machine,
+        other_toolchain,
+        damaged_state,
+        foreign_state,
+        outcome,
+        endless,
+        other_order,
+    ],
+)
+def test_of_a_reply_that_is_wrong_nothing_is_stored(damage: Any) -> None:
+    """The first reply is wrong in a way of its own; the order is given again."""
+    wrong: list[int] = []
+
+    def change(order: Order, reply: Reply) -> Reply:
+        if wrong or order.what != "search":
+            return reply
+        wrong.append(order.serial)
+        return damage(order, reply)
+
+    hosts = Hosts(Host(change))
+    check(*tuned(hosts))
+    assert wrong
+
+
+def test_names_of_hosts_are_shown_without_marks() -> None:
+    def rename(order: Order, reply: Reply) -> Reply:
+        return replace(reply, name="[red]evil[/red]\x1b[2J" + "x" * 1000)
+
+    hosts = Hosts(Host(rename))
+    check(*tuned(hosts))
+    [name] = hosts.judge.names
+    assert len(name) == 200 and not set(name) & {"[", "]", "\x1b"}
+
+
+class Ends(sl.search.Random):
+    """Proposes eight programs, and then nothing, without saying so."""
+
+    name = "ends"
+
+    def ask(self, n: int) -> list[sl.search.Proposal]:
+        left = 8 - getattr(self, "asked", 0)
+        found = super().ask(min(n, left)) if left > 0 else []
+        self.asked = 8 - left + len(found)
+        return found
+
+
+class Forgetful(sl.search.Random):
+    """Cannot save its state."""
+
+    name = "forgetful"
+
+    def save(self) -> str:
+        raise sl.SchedlangError("this search cannot save its state")
+
+
+def test_a_search_that_proposes_nothing_more_ends() -> None:
+    with threads() as pool:
+        found = tune(pool, search=Ends, trials=64)
+    assert len(found.records) == 8
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_search_that_cannot_save_goes_on(count: int, tmp_path: Path) -> None:
+    path = tmp_path / "tune.db"
+    with threads(count) as pool:
+        first = tune(pool, search=Forgetful, trials=12, database=path)
+        found = tune(pool, search=Forgetful, trials=40, database=path)
+    assert found.earlier == len(first.records)
+    assert len(found.records) >= 40
+    assert {one.id for one in first.records} <= {one.id for one in found.records}
+
+
+def test_remeasuring_measures(tmp_path: Path) -> None:
+    path = tmp_path / "tune.db"
+    with threads() as pool:
+        first = tune(pool, database=path)
+        again = tune(pool, database=path, remeasure=True)
+    assert {one.id for one in first.records}.isdisjoint({one.id for one in again.records})
+    assert [one.trace_json for one in again.records] == [one.trace_json for one in first.records]
+
+
+def test_seconds_are_shared_by_slices(tmp_path: Path) -> None:
+    """A host that goes on with a run has the time that the call has left."""
+    engine = Host()
+    found = tune(Hosts(engine), trials=40, seconds=60, batch=4)
+    assert len(found.records) >= 40
+    used = [one.used for one in engine.orders]
+    assert used == sorted(used)
+    assert len([one for one in engine.orders if one.what == "search"]) <= 40 / 4 + 1
+
+
+def test_a_call_whose_time_is_over_ends_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "tune.db"
+
+    def wait(order: Order, reply: Reply) -> Reply:
+        time.sleep(0.5)
+        return reply
+
+    began = time.monotonic()
+    found = tune(Hosts(Host(wait)), trials=10_000, seconds=3, batch=4, database=path)
+    assert time.monotonic() - began < 20
+    assert found.finished == "3 s are over" and found.records
+    with threads() as pool:
+        more = tune(pool, trials=len(found.records) + 8, database=path, batch=4)
+    kept = {one.id for one in found.records}
+    assert kept <= {one.id for one in more.records}
+    assert len({one.program_key for one in more.records}) == len(more.records)
+
+
+def test_what_was_known_is_sent_though_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the newest records of other runs travel; the ones that are named always do."""
+    monkeypatch.setattr("schedlang.tuning.hosts.hosted_run._MOST_KNOWN", 4)
+    with Database() as database, threads(3) as pool:
+        tune(pool, trials=48, database=database)
+        found = tune(pool, trials=64, search="evolutionary", database=database)
+    assert found.best.latency == min(one.latency for one in found.records if one.ok)
+
+
+def test_an_error_keeps_what_this_call_has_measured(tmp_path: Path) -> None:
+    path = tmp_path / "tune.db"
+
+    def fail(order: Order, reply: Reply) -> Reply:
+        if len(engine.orders) > 3:
+            raise ConnectionError("the host was lost")
+        return reply
+
+    engine = Host(fail)
+    with threads() as pool:
+        first = tune(pool, trials=12, database=path)
+    with pytest.raises(HostError, match="the host was lost") as raised:
+        tune(Hosts(engine), trials=120, database=path)
+    result = raised.value.result  # type: ignore[attr-defined]
+    assert len(first.records) == 12 < len(result.records)
+
+
+def test_the_unscheduled_program_is_in_the_result() -> None:
+    expected = tune(None)
+    with threads() as pool:
+        found = tune(pool)
+    assert (found.unscheduled is None) == (expected.unscheduled is None)
+    assert found.reference_latency == expected.reference_latency
+
+
+def test_a_program_of_the_users_travels() -> None:
+    """What is sent is the program, not its name."""
+    with threads() as pool:
+        found = tune(pool)
+    assert found.workload.key == WORKLOAD.key

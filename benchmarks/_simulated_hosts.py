@@ -23,7 +23,7 @@ import schedlang as sl
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.recorded.walk import WalkedSpace
-from schedlang.tuning.hosts import Given, Hosts, carry_out
+from schedlang.tuning.hosts import Given, Hosts, carry_out, host
 from schedlang.tuning.hosts.messages import Order, Reply
 from schedlang.tuning.session import Task
 
@@ -51,6 +51,9 @@ class Faults:
 # What it takes to restore a search on another host, for each record that it was told of: replays,
 # mostly, in two threads.
 RESTORING = 0.004
+# Searches of recorded spaces cannot save their state, so this process keeps every run open: the
+# time of restoring is that above.
+host._KEPT_RUNS = 1 << 20
 
 QUIET = Faults(delay=0.0)
 ROUGH = Faults(killed=0.01, slow=0.03)
@@ -80,14 +83,25 @@ class _None(Executor):
 class SimulatedHosts(Hosts):
     """This many hosts of one machine's speed.
 
+    Where ``replies`` are given, those to orders that are not in it are added, by serial number, and
+    the others come at once. The driver's time then does not count on the clock, so that it does the
+    same once more.
+
     Attributes
     ----------
     busy: seconds of all hosts that slices took; killed: number of hosts that died.
     driving: seconds that the driver took.
     """
 
-    def __init__(self, count: int, faults: Faults = QUIET, seed: int = 0) -> None:
+    def __init__(
+        self,
+        count: int,
+        faults: Faults = QUIET,
+        seed: int = 0,
+        replies: dict[int, bytes] | None = None,
+    ) -> None:
         self.clock = EventClock()
+        self._replies = replies
         super().__init__(_None(), at_once=count, attempts=50, patience=1e9)
         self.busy = self.driving = 0.0
         self.killed = self._count = 0
@@ -101,6 +115,7 @@ class SimulatedHosts(Hosts):
         self._inline = 0.0
 
     def _submit(self, packed: bytes) -> Future[bytes]:
+        began = time.perf_counter()
         future: Future[bytes] = Future()
         faults, rng, order = self._faults, self._rng, Order.unpack(packed)
         at, host = heapq.heappop(self._free)
@@ -113,9 +128,7 @@ class SimulatedHosts(Hosts):
             self._had[host] = set()
             self.killed += 1
         else:
-            began = time.perf_counter()
-            reply = carry_out(packed)
-            self._inline += time.perf_counter() - began
+            reply = self._reply_to(order.serial, packed)
             self._usual = seconds = Reply.unpack(reply).seconds
             if order.run.identity not in self._had[host] and order.after:
                 told = sum(len(block.ids) for block in order.blocks)
@@ -131,13 +144,22 @@ class SimulatedHosts(Hosts):
         delay = rng.expovariate(1 / faults.delay) if faults.delay else 0.0
         self._count += 1
         heapq.heappush(self._events, (end + delay, self._count, future, reply))
+        self._inline += time.perf_counter() - began
         return future
+
+    def _reply_to(self, serial: int, packed: bytes) -> bytes:
+        if self._replies is None:
+            return carry_out(packed)
+        if serial not in self._replies:
+            self._replies[serial] = carry_out(packed)
+        return self._replies[serial]
 
     def _wait(self, seconds: float) -> list[Future[bytes]]:
         now = time.perf_counter()
         spent = now - self._since - self._inline
         self.driving += spent
-        self.clock.sleep(spent)
+        if self._replies is None:
+            self.clock.sleep(spent)
         self._inline = 0.0
         found = []
         if self._events[0][0] <= self.clock.now() + seconds:

@@ -43,7 +43,8 @@ from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.hosted import PER_TASK, HostedSession, HostedTask
 from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.search.tasks import make_scheduler
-from schedlang.tuning.hosts import islands_of
+from schedlang.testing.executors import CountedMeasurer
+from schedlang.tuning.hosts import Given, islands_of
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
 from schedlang.tuning.session import Call
 
@@ -51,6 +52,7 @@ HOSTS = (1, 2, 4, 16, 64, 256, 1000)
 TASKS = (16, 64)
 TRIALS_OF_A_TASK = 64
 ISLANDS = (1, 2, 4, 8, 16)
+REPEATS = 5
 ISLAND_TRIALS = 256
 FARMS = (2, 4, 8)
 # Trials that several hosts may take to reach what one reaches, as a multiple.
@@ -71,6 +73,12 @@ def network_tasks(count: int) -> list[SharedTask]:
     return found
 
 
+def real_tasks(count: int) -> list[SharedTask]:
+    """Return products of matrices: their searches save states, which recordings do not."""
+    workloads = [sl.workloads.matmul(64, 64, 32 + 32 * number) for number in range(count)]
+    return [SharedTask(Task(one, (), 1, False, ()), (1,)) for one in workloads]
+
+
 class Reached(Exception):
     """The objective was reached."""
 
@@ -80,9 +88,12 @@ class Watched(HostedSession):
 
     curve: list[tuple[float, float]]
     wanted: float
+    """NaN for no curve, which takes time of the driver."""
 
     def _taken(self, place: int, reply: Any, new: Any) -> None:
         super()._taken(place, reply, new)
+        if math.isnan(self.wanted):
+            return
         total = sum(sum(run.shared.weights) * run.latency for run in self.runs)
         self.curve.append((self._call.budget.elapsed, total))
         if total <= self.wanted:
@@ -97,21 +108,24 @@ def tune_tasks(
     trials: int,
     file: str | None = None,
     wanted: float = 0.0,
+    replies: dict[int, bytes] | None = None,
 ) -> dict[str, Any]:
     """Tune a composed network on simulated hosts; return its curve and what that took.
 
-    It ends after ``trials``, or where the objective is as ``wanted``.
+    It ends after ``trials``, or where the objective is as ``wanted``. With ``replies``, the tasks
+    are no recordings: see ``SimulatedHosts``.
     """
-    simulated = SimulatedHosts(hosts, faults, seed)
-    shared = network_tasks(tasks)
+    simulated = SimulatedHosts(hosts, faults, seed, replies)
+    shared = network_tasks(tasks) if replies is None else real_tasks(tasks)
+    make, kind = (make_measurer, Simulated) if replies is None else (CountedMeasurer, Given)
     values = {option.name: option.default for option in TUNE_NETWORK}
-    values |= {"hosts": simulated, "measurer": make_measurer, "trials": trials, "seed": seed}
+    values |= {"hosts": simulated, "measurer": make, "trials": trials, "seed": seed}
     values |= {"remeasure": True, "transfer": False, "finals": 0, "database": file}
     began = time.perf_counter()
     with ExitStack() as stack:
         call = Call(TUNE_NETWORK, values, NETWORK_TRIALS)
         call.open(stack)
-        given = Simulated(
+        given = kind(
             network=True,
             target=call.target,
             space=None,
@@ -123,14 +137,20 @@ def tune_tasks(
             verify=True,
             transfer=False,
             finals=0,
-            make_measurer=make_measurer,
+            make_measurer=make,
         )
-        packed, most = given.pack(), min(math.ceil(PER_TASK * hosts / tasks), hosts)
+        packed, beside = given.pack(), min(math.ceil(PER_TASK * hosts / tasks), hosts)
         runs = [
             HostedTask(
                 one,
                 islands_of(
-                    call, given, packed, stack, one.task.workload, most=most, seed=seed + 7919 * k
+                    call,
+                    given,
+                    packed,
+                    stack,
+                    one.task.workload,
+                    most=lambda: beside,
+                    seed=seed + 7919 * k,
                 ),
                 call,
             )
@@ -327,12 +347,27 @@ def kills(settings: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def driver(settings: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print how many trials a second the driver stores, in a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = tune_tasks(64, 64, QUIET, 0, 64 * TRIALS_OF_A_TASK, f"{folder}/tune.db")
-    rate = found["trials"] / found["driving"]
-    print(f"{found['trials']} trials, {found['driving']:.2f} s of the driver: {rate:.0f} a second")
-    return [found | {"rate": rate, "curve": []}]
+    """Print how many trials a second the driver stores, in a file.
+
+    Replies are collected first, and come at once then, as from hosts elsewhere.
+    """
+    replies: dict[int, bytes] = {}
+    rows = []
+    for repeat in range(REPEATS + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/tune.db"
+            trials = 64 * TRIALS_OF_A_TASK
+            found = tune_tasks(64, 64, QUIET, 0, trials, file, math.nan, replies)
+        if repeat:  # the first one only collects replies
+            rows.append(found | {"rate": found["trials"] / found["driving"], "curve": []})
+    rates = [row["rate"] for row in rows]
+    size = sum(map(len, replies.values())) / rows[0]["trials"]
+    print(
+        f"{rows[0]['trials']} trials in {len(replies)} slices: {statistics.median(rates):.0f} a "
+        f"second (median of {REPEATS}; {min(rates):.0f} to {max(rates):.0f}), {size:.0f} bytes of "
+        "replies a trial"
+    )
+    return rows
 
 
 def main() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib import metadata
 
 from schedlang.tvm import codegen
 
 
+@cache
 def schedlang_version() -> str:
     """Return the version that is installed; ``"source"`` where it is not."""
     try:

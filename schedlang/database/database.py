@@ -215,9 +215,13 @@ class Database:
         return self._connection.read(final_of, "record", sql, values)
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Store all that is done on this database inside ``with``, or nothing if it raises."""
-        with self._connection.writing(through=True):
+    def transaction(self, *, through: bool = True) -> Iterator[None]:
+        """Store all that is done on this database inside ``with``, or nothing if it raises.
+
+        Without ``through`` it may be in SQLite's journal beside the file only, as it is where a run
+        is in progress.
+        """
+        with self._connection.writing(through=through):
             yield
 
     def compact(self) -> None:

@@ -130,7 +130,7 @@ def add_part(database: Database, part: RunPart, run_id: int) -> tuple[list[Recor
     Its records have ids of their own, below 0; the others that it names are the database's. Returns
     the records as they are stored, and the run. DatabaseError for a part that names others.
     """
-    with database.transaction():
+    with database.transaction(through=bool(part.run.outcome)):
         stored = database.append(replace(one, id=None, run_id=run_id) for one in part.records)
         new = {_id(one): _id(kept) for one, kept in zip(part.records, stored, strict=True)}
         try:
@@ -142,7 +142,8 @@ def add_part(database: Database, part: RunPart, run_id: int) -> tuple[list[Recor
             database.add_ask(run_id, ask)
         database.update_run(run)
         database.add_details(run_id, here.details)
-        database.add_finals(here.finals)
+        if here.finals:
+            database.add_finals(here.finals)
     return stored, run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from schedlang.database.details import check_notes, check_tags
@@ -143,6 +144,7 @@ def _renumbered(text: str, ids: Mapping[int, int]) -> str:
     stored = _object(text)
     if stored is None or any(number not in ids for number in _ids(stored)):
         return ""
+    stored = dict(stored)
     for name in _SINGLE:
         if stored.get(name) is not None:
             stored[name] = ids[stored[name]]
@@ -159,6 +161,7 @@ def _ids(stored: dict[str, Any]) -> list[int]:
     return [*stored.get("records", ()), *leaders, *(one for one in named if one is not None)]
 
 
+@lru_cache(maxsize=2)  # what a host sends is checked, and then renumbered
 def _object(text: str) -> dict[str, Any] | None:
     """Return a JSON object; None where it is none, or lacks ids where they belong."""
     try:

@@ -136,5 +136,5 @@ def test_the_table_of_versions_is_that_of_the_project() -> None:
     assert exact <= set(rows)
     assert rows == {name: required[name].removesuffix(".0") for name in rows}
     named = set(re.findall(r"^\| `(\w+)` \|", extras, re.MULTILINE))
-    assert {"torch", "onnx", "cluster"} <= named <= set(PROJECT["optional-dependencies"])
+    assert {"torch", "onnx", "rpc", "hosts"} <= named <= set(PROJECT["optional-dependencies"])
     assert f"Python | {PROJECT['requires-python'].removeprefix('>=')} or newer" in page

@@ -8,6 +8,7 @@ from schedlang.database.run import LONGEST_STATE
 
 # Shorter ones are stored as they are.
 _SHORT = 256
+_LEAST_WINDOW = 9
 # A few bytes can expand to any length: longer texts are refused.
 MAX_BYTES = LONGEST_STATE
 
@@ -16,7 +17,11 @@ def pack(text: str) -> str | bytes:
     """Return what to store for a text; a trace gets about 7 times shorter."""
     if len(text) < _SHORT:
         return text
-    return zlib.compress(text.encode("utf-8"))
+    content = text.encode("utf-8")
+    # A window beyond the text costs as long as compressing a trace does.
+    window = min(max(len(content).bit_length(), _LEAST_WINDOW), zlib.MAX_WBITS)
+    writer = zlib.compressobj(wbits=window)
+    return writer.compress(content) + writer.flush()
 
 
 def unpack(stored: str | bytes) -> str:

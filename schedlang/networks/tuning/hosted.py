@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
@@ -55,9 +54,8 @@ class HostedTask(SlicedTask):
 
         Unless it is ``able`` to begin another slice, it counts as finished.
         """
-        known = self.progress
-        trials = self.trials + self.islands.planned
-        return replace(known, trials=trials, finished=known.finished or not able)
+        finished = bool(self.finished or self.failed) or not able
+        return self._progress_after(self.trials + self.islands.planned, finished)
 
     def is_ready(self, trials: int) -> bool:
         """Whether a slice of it needs a host; opened first.
@@ -177,6 +175,10 @@ class HostedSession(Session):
         self._driving.conclude(order, sorted(changed, key=lambda place: -parts[place]))
 
 
+def _one() -> int:
+    return 1
+
+
 def hosted_session(
     networks: Sequence[Network],
     tasks: Sequence[SharedTask],
@@ -188,8 +190,11 @@ def hosted_session(
 ) -> HostedSession:
     """Return the session that has hosts tune the tasks."""
     packed = given.pack()
-    # Hosts that tasks do not occupy search some tasks together.
-    most = min(math.ceil(PER_TASK * hosts.at_once / len(tasks)), hosts.at_once)
+
+    def most() -> int:
+        """Hosts that tasks do not occupy search some tasks together."""
+        return min(math.ceil(PER_TASK * hosts.at_once / len(tasks)), hosts.at_once)
+
     runs = [
         HostedTask(
             shared,
@@ -200,7 +205,7 @@ def hosted_session(
                 stack,
                 shared.task.workload,
                 moves_data=shared.task.moves_data,
-                most=1 if shared.task.moves_data else most,
+                most=_one if shared.task.moves_data else most,
             ),
             call,
         )

@@ -19,6 +19,9 @@ from schedlang.tuning.session.tasks import why_untunable
 MOVING_TRIALS = 2
 """Most trials of a task that computes nothing: its space holds hardly more."""
 
+# Of a task, where it stands with and without the slices that are under way.
+_KEPT_PROGRESS = 4
+
 
 class SlicedTask:
     """A task and its slices: opened at the first, continued at each, concluded once.
@@ -54,21 +57,32 @@ class SlicedTask:
         self._opened = False
         self._earlier: Sequence[Record] = ()
         self._unscheduled = math.nan
+        self._progress: dict[tuple[object, ...], TaskProgress] = {}
 
     @property
     def progress(self) -> TaskProgress:
         """What a scheduler knows of it."""
-        task = self.shared.task
-        return TaskProgress(
-            weights=self.shared.weights,
-            flops=task.flops,
-            kin=task.workload.kin_key,
-            trials=self.trials,
-            latencies=tuple(self.history),
-            default=self._unscheduled,
-            most=MOVING_TRIALS if task.moves_data else None,
-            finished=bool(self.finished or self.failed),
-        )
+        return self._progress_after(self.trials, bool(self.finished or self.failed))
+
+    def _progress_after(self, trials: int, finished: bool) -> TaskProgress:
+        """Return what a scheduler knows of it, with this number of trials."""
+        # Schedulers ask for all tasks before each slice, and one has changed.
+        key = trials, finished, len(self.history), self._unscheduled
+        if key not in self._progress:
+            if len(self._progress) >= _KEPT_PROGRESS:
+                self._progress.clear()
+            task = self.shared.task
+            self._progress[key] = TaskProgress(
+                weights=self.shared.weights,
+                flops=task.flops,
+                kin=task.workload.kin_key,
+                trials=trials,
+                latencies=tuple(self.history),
+                default=self._unscheduled,
+                most=MOVING_TRIALS if task.moves_data else None,
+                finished=finished,
+            )
+        return self._progress[key]
 
     @property
     def latency(self) -> float:

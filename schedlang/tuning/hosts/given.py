@@ -131,7 +131,7 @@ class Given:
         else:
             task = task_of_tune(workload, space, self.search, self.trials, seed, self.compared)
         alone = (number, count) == (0, 1)
-        return task if alone else _beside(task, number, max(count, number + 1))
+        return task if alone else _beside(task, number, count)
 
 
 def _beside(task: Task, number: int, count: int) -> Task:

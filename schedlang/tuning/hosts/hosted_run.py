@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby
@@ -13,7 +13,7 @@ from schedlang.database import Database, Record, RunDetails, RunHistory
 from schedlang.database.maintenance.history import as_history
 from schedlang.database.parts import add_part, records_to_json
 from schedlang.database.programs import program_text
-from schedlang.database.run import told
+from schedlang.database.run import Ask, told
 from schedlang.measurement import Status
 from schedlang.tuning.hosts.frames import deflate, inflate
 from schedlang.tuning.hosts.messages import FINALS, SEARCH, Block, Order, Reply, State
@@ -57,6 +57,7 @@ class HostedRun(TaskRun):
         self._text, self._packed = text, packed
         self._told: list[Record] = []
         self._trials = 0
+        self._asks: list[Ask] = []
         self._blocks: list[Block] = []
         self._programs: list[bytes] = []
         self._state = State()
@@ -74,6 +75,7 @@ class HostedRun(TaskRun):
             return
         super().open()
         journal, database = self._opened, self._call.database
+        self._asks = database.asks(journal.id)
         own = database.query(run_id=journal.id)
         # What finals added to it, and the other runs of the task, is in the outcome only.
         ids = told(replace(journal.run, outcome="") if journal.run.state else journal.run)
@@ -144,11 +146,10 @@ class HostedRun(TaskRun):
         if self._past is None:
             return []
         run, database = self._opened.run, self._call.database
-        keys = (run.workload_key, run.target_key, run.toolchain_key)
-        found = [one for one in database.query(*keys) if one.run_id != run.id]
         if not self._past.reuses:
             return []  # the call ignores what the database holds
-        found = found[-_MOST_KNOWN:]
+        keys = (run.workload_key, run.target_key, run.toolchain_key)
+        found = [one for one in database.query(*keys) if one.run_id != run.id][-_MOST_KNOWN:]
         if not self._state.frame:
             past = self._past.learned_from(None if self.is_new else run.known)
             others = {one.workload_key for one in past} - {run.workload_key}
@@ -206,7 +207,7 @@ class HostedRun(TaskRun):
             self._packed,
             self._text,
             run,
-            self._call.database.asks(self._opened.id),
+            self._asks,
             after=self._after,
             latest=self._latest,
             state=self._state,
@@ -217,10 +218,10 @@ class HostedRun(TaskRun):
             programs=self._programs,
         )
 
-    def take(self, reply: Reply, host: int) -> list[Record]:
+    def take(self, reply: Reply, host: int, known: Mapping[int | None, Record]) -> list[Record]:
         """Store what a host has done; return the records that its search was told of, in order.
 
-        ``host`` is the number of the host, from 1.
+        ``host`` is the number of the host, from 1; ``known`` are records of the task, by their ids.
         """
         self.busy = False
         assert reply.part is not None
@@ -230,10 +231,10 @@ class HostedRun(TaskRun):
             details=reply.part.details.of_host(host),
             records=[_measured_by(reply.name, one) for one in reply.part.records],
         )
-        with database.transaction():
+        with database.transaction(through=bool(part.run.outcome)):
             if reply.again:
                 journal.begin_again(self._past.newest if self._past is not None else 0)
-                self._state = State()
+                self._state, self._asks = State(), []
             if reply.state:
                 part = replace(part, run=replace(part.run, state=inflate(reply.state)))
             stored, run = add_part(database, part, journal.id)
@@ -247,6 +248,7 @@ class HostedRun(TaskRun):
             journal.run, state=run.state, state_asks=run.state_asks, outcome=run.outcome
         )
         self._after, self._latest = reply.token, new
+        self._asks = [*self._asks, *part.asks]  # an order that is under way has the ones before
         if stored:
             self._blocks.append(Block(journal.id, new, reply.records))
         self.ending = journal.ending
@@ -255,7 +257,7 @@ class HostedRun(TaskRun):
         self._keeps_default = reply.keeps_default
         if reply.unscheduled is not None:
             self._latency, self._complete = reply.unscheduled, reply.complete
-        found = self._named(reply, stored)
+        found = self._named(reply, stored, known)
         if reply.whole:
             self._told, self._trials = [], 0
         self._tell(found)
@@ -289,13 +291,16 @@ class HostedRun(TaskRun):
             program_text(self.task.workload),
         )
 
-    def _named(self, reply: Reply, stored: Sequence[Record]) -> list[Record]:
+    def _named(
+        self, reply: Reply, stored: Sequence[Record], known: Mapping[int | None, Record]
+    ) -> list[Record]:
         """Return the records that a reply names, which may be of other runs."""
         ids = [stored[-1 - one].id if one < 0 else one for one in reply.told]
-        known = {one.id: one for one in stored}
-        missing = {one for one in ids if one is not None} - known.keys()
-        known |= {one.id: one for one in self._call.database.get(missing)}
-        return [known[number] for number in ids]
+        new = {one.id: one for one in stored}
+        missing = {one for one in ids if one is not None and one not in new and one not in known}
+        if missing:
+            new |= {one.id: one for one in self._call.database.get(missing)}
+        return [new.get(number) or known[number] for number in ids]
 
 
 def _measured_by(host: str, record: Record) -> Record:

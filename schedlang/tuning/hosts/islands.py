@@ -33,7 +33,7 @@ class Islands:
     ----------
     make_run: makes the run with the given number.
     call: of the session.
-    most: number of runs that may be beside each other.
+    most: returns the number of runs that may be beside each other now.
 
     Attributes
     ----------
@@ -45,13 +45,15 @@ class Islands:
     out_of_time: whether the budget ended it.
     """
 
-    def __init__(self, make_run: Callable[[int], HostedRun], call: Call, most: int = 1) -> None:
-        self._make_run, self._call, self.most = make_run, call, most
+    def __init__(
+        self, make_run: Callable[[int], HostedRun], call: Call, most: Callable[[], int]
+    ) -> None:
+        self._make_run, self._call, self._most = make_run, call, most
         self.runs: list[HostedRun] = [make_run(0)]
         self.records: list[Record] = []
         self.trials = self.doubles = 0
         self._keys: set[str] = set()
-        self._seen: set[int | None] = set()
+        self._known: dict[int | None, Record] = {}
         self._suggested: set[str] = set()
         self._orders: dict[int, tuple[HostedRun, int]] = {}
         self._opened = self._concluded = False
@@ -136,7 +138,7 @@ class Islands:
         idle = [k for k, run in enumerate(self.runs) if not run.busy and not run.exhausted]
         if idle:
             return min(idle, key=lambda k: (self.runs[k].trials, k))
-        grows = len(self.runs) < self.most and self.records and not self.exhausted
+        grows = len(self.runs) < self._most() and self.records and not self.exhausted
         return len(self.runs) if grows else None
 
     def order(self, serial: int, trials: int, seconds: float) -> Order:
@@ -165,7 +167,7 @@ class Islands:
     def take(self, order: Order, reply: Reply, host: int) -> list[Record]:
         """Store what a host, with this number, has done; return the records that are new."""
         run, _ = self._orders.pop(order.serial)
-        new = self._note(run.take(reply, host))
+        new = self._note(run.take(reply, host, self._known))
         if order.what == FINALS and run.ending is not None:
             self._conclude(run, run.ending)
         return new
@@ -206,9 +208,9 @@ class Islands:
         """Keep the records that no run has had; count the programs that two have measured."""
         new = []
         for record in records:
-            if record.id in self._seen:
+            if record.id in self._known:
                 continue
-            self._seen.add(record.id)
+            self._known[record.id] = record
             self.doubles += record.program_key in self._keys
             self._keys.add(record.program_key)
             self.trials += record.status is not Status.REJECTED

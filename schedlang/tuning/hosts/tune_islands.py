@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -75,10 +75,10 @@ def islands_of(
     workload: Workload,
     *,
     moves_data: bool = False,
-    most: int,
+    most: Callable[[], int],
     seed: int | None = None,
 ) -> Islands:
-    """Return the runs of a task that hosts search, at most this many.
+    """Return the runs of a task that hosts search, at most as many as ``most`` returns.
 
     ``seed`` is that of the first, by default the call's.
     """
@@ -86,11 +86,11 @@ def islands_of(
     text = task_text(workload, program_text(workload), moves_data=moves_data)
 
     def make_run(number: int) -> HostedRun:
-        place = number, most
+        count = max(most(), number + 1)
         task = given.task(
-            workload, first + number * STRIDE, moves_data=moves_data, number=number, count=most
+            workload, first + number * STRIDE, moves_data=moves_data, number=number, count=count
         )
-        return HostedRun(task, call, stack, text, packed, place)
+        return HostedRun(task, call, stack, text, packed, (number, count))
 
     return Islands(make_run, call, most)
 
@@ -160,7 +160,7 @@ def tune_islands(
     kept: str,
 ) -> TuneResult:
     """Tune one program on hosts; see ``tune``. The call was opened."""
-    task = islands_of(call, given, given.pack(), stack, workload, most=hosts.at_once)
+    task = islands_of(call, given, given.pack(), stack, workload, most=lambda: hosts.at_once)
     task.open()
     ending, budget = task.ending, call.budget
     if ending is not None and (

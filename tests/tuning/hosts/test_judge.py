@@ -29,9 +29,7 @@ def test_one_that_is_off_again_and_again_is_set_apart(factor: float) -> None:
     judge = group()
     seen(judge, "odd", factor * 100e9, factor * 100.1e9)
     assert not judge.apart, "it may be disturbed for a moment"
-    with pytest.warns(
-        HostWarning, match=r"host odd is set apart: its rate is \d.\d+ of the median"
-    ):
+    with pytest.warns(HostWarning, match="host odd is set apart: its rate is"):
         seen(judge, "odd", factor * 100.2e9)
     assert list(judge.apart) == ["odd"]
     assert judge.number("odd") == 5

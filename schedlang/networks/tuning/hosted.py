@@ -63,13 +63,8 @@ class HostedTask(SlicedTask):
         What earlier calls measured comes in slices that need none, and whose history is what it
         was then.
         """
-        try:
-            if not self._opened:
-                self._open()
-                self._earlier_count = len(self.islands.records)
-                self._telling = Telling(self._call, self.islands)
-        except (WorkloadError, SpaceError) as error:
-            self.failed = why_untunable(error)
+        self._begin()
+        if self.failed:
             return False
         stored = self.islands.trials
         if self.trials < stored and not self.islands.planned:
@@ -82,6 +77,24 @@ class HostedTask(SlicedTask):
             self.finished = self._telling.reason
             return False
         return True
+
+    def _begin(self) -> None:
+        """Open it; a program that cannot be tuned sets ``failed``."""
+        if self._opened or self.failed:
+            return
+        try:
+            self._open()
+            self._earlier_count = len(self.islands.records)
+            self._telling = Telling(self._call, self.islands)
+        except (WorkloadError, SpaceError) as error:
+            self.failed = why_untunable(error)
+
+    def reach_stored(self) -> None:
+        """Count what earlier calls have measured, where the search ended before."""
+        if self.islands.is_known:
+            self._begin()
+        if self.islands.trials > self.trials:
+            self._reach(self.islands.trials)
 
     def _reach(self, trials: int) -> None:
         self.trials = trials
@@ -98,7 +111,8 @@ class HostedTask(SlicedTask):
         self._reach(self.islands.trials)
         if self._telling is not None:
             self._telling.tell(new, display)
-            self.finished, self.islands.stopped = self._telling.reason, self._telling.stopped
+            self.finished = self._telling.reason or self.finished
+            self.islands.stopped = self._telling.stopped
         if self.islands.exhausted:
             self.finished = self.finished or reply.message
 
@@ -129,14 +143,23 @@ class HostedSession(Session):
         super().__init__(networks, runs, call, scheduler)
         self.runs = runs
         self._driving = Driving(
-            hosts, call, [run.islands for run in runs], self._choose, self._size_of, self._taken
+            hosts,
+            call,
+            [run.islands for run in runs],
+            self._choose,
+            self._size_of,
+            self._taken,
+            finals_seconds(len(runs)),
         )
 
     def search(self, display: Display) -> str:
         """Give slices to hosts until trials or time are used up; return why it ended."""
         self._display = display
         display.lanes = self._driving.lanes
-        return self._driving.search() or "no task is left that more trials could help"
+        finished = self._driving.search()
+        for run in self.runs:
+            run.reach_stored()
+        return finished or "no task is left that more trials could help"
 
     def _choose(self, able: Sequence[int]) -> int | None:
         while True:

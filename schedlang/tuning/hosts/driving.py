@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Record
+from schedlang.tuning.budget import FinalsPlan
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import Islands
 from schedlang.tuning.hosts.messages import SEARCH, UNTUNABLE, Order, Reply
@@ -51,6 +52,7 @@ class Driving:
     slice_of: returns the number of trials of a slice of a task.
     taken: is told of each reply, once it is stored: the place of its task, the reply, and the
         records that are new; None for those after finals.
+    finals_seconds: planned seconds of the samples of a task's finals.
 
     Attributes
     ----------
@@ -65,9 +67,13 @@ class Driving:
         choose: Callable[[Sequence[int]], int | None],
         slice_of: Callable[[int], int],
         taken: Callable[[int, Reply, Sequence[Record] | None], None],
+        finals_seconds: float,
     ) -> None:
         self._hosts, self._call, self._tasks = hosts, call, tasks
         self._choose, self._slice_of, self._taken = choose, slice_of, taken
+        self._finals_seconds = finals_seconds
+        if call.finals:
+            call.budget.plan_finals(self._plan_finals)
         self._serials = itertools.count(1)
         self._under_way: dict[int, int] = {}
         self.lanes: dict[str, Lane] = {}
@@ -87,6 +93,16 @@ class Driving:
     def _seconds_left(self) -> float:
         budget = self._call.budget
         return budget.search_deadline(self._call.finals > 0) - budget.clock.now()
+
+    def _plan_finals(self) -> FinalsPlan:
+        """Return what the finals would take now: those of several tasks go on at the same time."""
+        trials = sum(lane.trials for lane in self.lanes.values())
+        if not trials:
+            return FinalsPlan(0.0, 0.0)
+        seconds = sum(lane.seconds for lane in self.lanes.values())
+        rounds = math.ceil(sum(bool(task.trials) for task in self._tasks) / self._hosts.at_once)
+        preparation = (self._call.finals + 1) * seconds / trials
+        return FinalsPlan(rounds * preparation, rounds * self._finals_seconds)
 
     def search(self) -> str:
         """Give out slices until trials or time are used up, or nothing is left; return why.

@@ -55,7 +55,7 @@ def carry_out(order: bytes) -> bytes:
     """Carry out one order of a driver, and return the reply: what engines run on hosts.
 
     It needs nothing but the order, and may be given it twice. A process carries out one at a time.
-    It runs code that is in the order: a host must trust the driver, not the other way round.
+    It runs code that is in the order.
     """
     with _BUSY:
         return _HOST.carry_out(Order.unpack(order)).pack()
@@ -129,9 +129,11 @@ class Host:
         """Return the run of an order, as this process left it where no other host went on."""
         opened = self._runs.pop(order.run.identity, None)
         if opened is not None:
-            if opened.goes_on_with(order):
-                return opened
-            opened.close()
+            with ExitStack() as stack:
+                stack.callback(opened.close)
+                if opened.goes_on_with(order):
+                    stack.pop_all()
+                    return opened
         workload, moves_data = _kept(self._workloads, order.task, _read_task)
         return OpenRun(order, given, measurer, workload, moves_data=moves_data)
 
@@ -186,6 +188,8 @@ class OpenRun:
         )
         self._run = TaskRun(task, self._call, self._stack)
         self._run.identity = order.run.identity
+        if (found := self._call.measuring.machine_key) != order.run.target_key:
+            raise HostError(f"its measurer measures {found}, and the call is for another machine")
         self._run.open()
         self._packed, self._token = order.call, ""
 
@@ -210,7 +214,8 @@ class OpenRun:
         before = 0 if whole else len(state.records)
         cut = ended = False
         finished = order.finished
-        if suggested := stored.traces(order.suggested, run.task.space, run.task.workload):
+        suggested = stored.traces(order.suggested, run.task.space, run.task.workload)
+        if suggested and not state.unfinished:  # else it cannot be saved
             state.strategy.suggest(suggested)
             run.save()
         if order.what == FINALS:
@@ -290,5 +295,13 @@ def _kept(kept: OrderedDict[bytes, Any], key: bytes, make: Any) -> Any:
     return kept[key]
 
 
+def _begin_anew() -> None:
+    """Forget what belongs to the process that this one was forked from."""
+    global _HOST, _BUSY
+    _HOST, _BUSY = Host(), Lock()
+
+
 _HOST, _BUSY = Host(), Lock()
-atexit.register(_HOST.close)
+atexit.register(lambda: _HOST.close())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -40,6 +40,8 @@ class HostedRun(TaskRun):
     busy: whether a host has an order of it.
     knew: id of the newest record that the database had when it was opened.
     exhausted: whether its search has nothing left to propose.
+    is_over: whether time has ended its search.
+    idle: number of slices in a row that brought nothing new.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class HostedRun(TaskRun):
     ) -> None:
         super().__init__(task, call, stack)
         self._place = place
-        self.busy = self.exhausted = self._keeps_default = False
+        self.busy = self.exhausted = self.is_over = self._keeps_default = False
+        self.idle = 0
         self._text, self._packed = text, packed
         self._told: list[Record] = []
         self._trials = 0
@@ -103,6 +106,11 @@ class HostedRun(TaskRun):
         return self._ordered
 
     @property
+    def may_begin(self) -> bool:
+        """Whether another slice of it could begin now."""
+        return not (self.busy or self.exhausted or self.is_over)
+
+    @property
     def keeps_default(self) -> bool:
         """Whether the finals were won by the default schedule."""
         return self._keeps_default
@@ -146,12 +154,14 @@ class HostedRun(TaskRun):
         if self._past is None:
             return []
         run, database = self._opened.run, self._call.database
-        if not self._past.reuses:
-            return []  # the call ignores what the database holds
         keys = (run.workload_key, run.target_key, run.toolchain_key)
-        found = [one for one in database.query(*keys) if one.run_id != run.id][-_MOST_KNOWN:]
+        found: list[Record] = []
+        if self._past.reuses:
+            found = [one for one in database.query(*keys) if one.run_id != run.id][-_MOST_KNOWN:]
         if not self._state.frame:
             past = self._past.learned_from(None if self.is_new else run.known)
+            if not self._past.reuses:  # what the database holds of the program itself is ignored
+                past = [one for one in past if one.workload_key != run.workload_key]
             others = {one.workload_key for one in past} - {run.workload_key}
             self._programs = [_program_text(database, key) for key in sorted(others)]
             found += past
@@ -233,7 +243,7 @@ class HostedRun(TaskRun):
         )
         with database.transaction(through=bool(part.run.outcome)):
             if reply.again:
-                journal.begin_again(self._past.newest if self._past is not None else 0)
+                journal.begin_again(part.run.known)
                 self._state, self._asks = State(), []
             if reply.state:
                 part = replace(part, run=replace(part.run, state=inflate(reply.state)))
@@ -252,7 +262,7 @@ class HostedRun(TaskRun):
         if stored:
             self._blocks.append(Block(journal.id, new, reply.records))
         self.ending = journal.ending
-        self.exhausted = reply.ended
+        self.exhausted = self.exhausted or reply.ended
         self._unscheduled = next((one for one in stored if one.unscheduled), self._unscheduled)
         self._keeps_default = reply.keeps_default
         if reply.unscheduled is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
+import warnings
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Self
 
 from schedlang.errors import HostError
@@ -16,7 +19,7 @@ from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
 from schedlang.tuning.hosts.host import carry_out
-from schedlang.tuning.hosts.judge import Judge
+from schedlang.tuning.hosts.judge import HostWarning, Judge
 from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
 
 # An order is late when it has taken this many times as long as others, and the patience.
@@ -29,6 +32,8 @@ _COUNT_SECONDS = 2.0
 # How long to wait for replies before looking for late ones.
 _POLL_SECONDS = 1.0
 
+_USING = Lock()
+
 
 @dataclass(eq=False)
 class _Flight:
@@ -39,6 +44,7 @@ class _Flight:
     began: float
     sent: float = 0.0
     failures: float = 0.0
+    failed_by: str = ""
     futures: set[Future[bytes]] = field(default_factory=set)
 
 
@@ -83,17 +89,27 @@ class Hosts:
         self._of: dict[Future[bytes], _Flight] = {}
         self._done: SimpleQueue[Future[bytes]] = SimpleQueue()
         self._counted = (-_COUNT_SECONDS, 1)
-        self._took: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
         self._held: list[_Flight] = []
-        # When a host has last answered, and how often all orders have come back undone since.
-        self._answered, self._rounds = self.clock.now(), 0
-        self._error = ""
-        self._raised: Exception | None = None
+        self._in_use = False
+        self._forget()
         if at_once is None and count_of(engine, self._executor) is None:
+            self.close()
             raise ValueError(
                 f"{type(self._executor).__name__} does not tell how many workers it has: give "
                 "schedlang.Hosts(executor, at_once=...)"
             )
+
+    def _forget(self) -> None:
+        """Forget what a call has left behind, but for what hosts are like."""
+        # Seconds that orders took, by what they were for.
+        self._took: dict[tuple[str, str], deque[float]]
+        self._took = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        # When a host has last answered, how often all orders have come back undone since, and how
+        # long it may take until silence is worth a warning.
+        self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
+        self._error = ""
+        self._raised: HostError | None = None
+        self.judge.refused.clear()
 
     @property
     def at_once(self) -> int:
@@ -128,26 +144,30 @@ class Hosts:
         """Wait for a reply or more, until a moment of the clock at most; return them.
 
         Orders whose hosts have died, and late ones, are given to others meanwhile. HostError where
-        that does not help.
+        that does not help; what came before is returned first.
         """
         found: list[tuple[Order, Reply]] = []
         while self._flights and not found:
             if self._raised is not None:
-                error, self._raised = self._raised, None
-                raise error
+                raise self._raised
             now = self.clock.now()
             if now >= until:
                 break
-            try:
-                for future in self._wait(min(until - now, _POLL_SECONDS)):
+            for future in self._wait(min(until - now, _POLL_SECONDS)):
+                with self._keeping_error():
                     reply = self._take(future)
                     found += [] if reply is None else [reply]
+            with self._keeping_error():
                 self._repeat_late()
-            except HostError as error:
-                if not found:
-                    raise
-                self._raised = error  # after what came before it was stored
         return found
+
+    @contextmanager
+    def _keeping_error(self) -> Iterator[None]:
+        """Keep a HostError until what came before is stored."""
+        try:
+            yield
+        except HostError as error:
+            self._raised = self._raised or error
 
     def abandon(self) -> list[Order]:
         """Cancel what is under way, as far as the engine can; return the orders."""
@@ -155,6 +175,7 @@ class Hosts:
         futures, self._of = self._of, {}
         for future in futures:
             future.cancel()
+        self._raised = None
         return [flight.order for flight in flights.values()]
 
     def close(self) -> None:
@@ -164,10 +185,17 @@ class Hosts:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     def __enter__(self) -> Self:
+        """Begin a call; HostError while another one has these hosts."""
+        with _USING:
+            if self._in_use:
+                raise HostError("another call uses these hosts: give each one sl.Hosts of its own")
+            self._in_use = True
+        self._forget()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+        self._in_use = False
 
     # -- the engine ------------------------------------------------------------------------------
 
@@ -233,13 +261,17 @@ class Hosts:
             self._hold(flight)
             return None
         if reply.how == FAILED:
-            raise HostError(f"host {reply.name} failed: {reply.message}")
+            if flight.failed_by:  # no host's fault
+                raise HostError(f"host {reply.name} failed: {reply.message}")
+            flight.failed_by = reply.name
+            self._hold(flight)
+            return None
         del self._flights[flight.order.serial]
         for other in flight.futures:
             del self._of[other]
             other.cancel()
-        self._took[flight.order.what].append(self.clock.now() - flight.began)
-        self._answered, self._rounds = self.clock.now(), 0
+        self._took[_kind(flight.order)].append(self.clock.now() - flight.began)
+        self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
         self.judge.see(reply.name, reply.rate)
         self._release()
         return flight.order, reply
@@ -284,11 +316,13 @@ class Hosts:
     def _repeat_late(self) -> None:
         """Give orders that are late to another host as well: the first reply counts.
 
-        HostError where all hosts have been silent for long.
+        Slices of one task may take hundreds of times as long as those of another, and an engine may
+        keep orders in a queue: who is late is asked again, and nobody is given up. A HostWarning
+        where all are late.
         """
         now, silent = self.clock.now(), True
         for flight in self._flights.values():
-            took = self._took[flight.order.what]
+            took = self._took[_kind(flight.order)]
             usual = statistics.median(took) if took else _FIRST * self._patience
             limit, copies = _LATE * usual + self._patience, max(len(flight.futures), 1)
             late = now - max(flight.began, self._answered) > limit * copies
@@ -296,12 +330,20 @@ class Hosts:
             # Whoever has it may be gone: nobody needs to be free for it.
             if now - flight.began > limit * copies and copies < self._attempts:
                 self._send(flight)
-        if silent and self._flights:
-            raise HostError(
-                f"no host has answered for {now - self._answered:.0f} s, and each order was given "
-                f"to {self._attempts} of them; where slices take so long, give "
-                f"schedlang.Hosts(..., patience=) more than {self._patience:g} s"
+        quiet = now - self._answered
+        if silent and self._flights and quiet > self._silence:
+            self._silence = 2.0 * quiet
+            warnings.warn(
+                f"no host has answered for {quiet:.0f} s, and each order was given to "
+                f"{self._attempts} of them; Ctrl-C ends the call, and keeps what was measured",
+                HostWarning,
+                stacklevel=2,
             )
+
+
+def _kind(order: Order) -> tuple[str, str]:
+    """Return what orders have in common that should take equally long."""
+    return order.what, order.run.workload_key
 
 
 def as_hosts(given: Hosts | Engine) -> Hosts:

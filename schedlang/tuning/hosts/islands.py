@@ -22,6 +22,9 @@ from schedlang.tuning.result import Best, TuneResult
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session import Call
 
+# Slices in a row without a new record after which a search has nothing left.
+_MOST_IDLE = 3
+
 STRIDE = 1_000_003
 """What the seeds of two runs of a task differ by."""
 
@@ -84,6 +87,14 @@ class Islands:
             self._note(run.records)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the call continues what the database has of it."""
+        call = self._call
+        if not call.journaled or call.remeasure:
+            return False
+        return call.database.find_run(self.first.identity) is not None
+
+    @property
     def ending(self) -> Ending | None:
         """How an earlier call ended; None where it did not."""
         return self.first.ending
@@ -95,8 +106,11 @@ class Islands:
 
     @property
     def is_open(self) -> bool:
-        """Whether this call continued it."""
-        return any(run.is_open for run in self.runs)
+        """Whether it needs an ending: this call continued it, or one that was interrupted did."""
+        if not self._opened or not self.records or self._concluded:
+            return self._concluded or any(run.is_open for run in self.runs)
+        ending = self.ending
+        return ending is None or not self._known.keys() <= set(ending.records)
 
     @property
     def measured(self) -> int:
@@ -135,10 +149,11 @@ class Islands:
 
         That of a new run where all are busy; the first one has to begin alone.
         """
-        idle = [k for k, run in enumerate(self.runs) if not run.busy and not run.exhausted]
+        idle = [k for k, run in enumerate(self.runs) if run.may_begin]
         if idle:
             return min(idle, key=lambda k: (self.runs[k].trials, k))
-        grows = len(self.runs) < self._most() and self.records and not self.exhausted
+        over = self.exhausted or any(run.is_over for run in self.runs)
+        grows = len(self.runs) < self._most() and self.records and not over
         return len(self.runs) if grows else None
 
     def order(self, serial: int, trials: int, seconds: float) -> Order:
@@ -168,8 +183,14 @@ class Islands:
         """Store what a host, with this number, has done; return the records that are new."""
         run, _ = self._orders.pop(order.serial)
         new = self._note(run.take(reply, host, self._known))
-        if order.what == FINALS and run.ending is not None:
-            self._conclude(run, run.ending)
+        if order.what == FINALS:
+            if run.ending is not None:
+                self._conclude(run, run.ending)
+            return new
+        run.is_over = reply.cut
+        # What is known comes from the database, too: such slices have to end some time.
+        run.idle = 0 if new or reply.cut else run.idle + 1
+        run.exhausted = run.exhausted or run.idle >= _MOST_IDLE
         return new
 
     def _conclude(self, run: HostedRun, ending: Ending) -> None:

@@ -17,7 +17,7 @@ _READINGS = 3
 
 
 class HostWarning(UserWarning):
-    """A host gets no more orders, as it is not as fast as the others."""
+    """A host is set apart, as it is not as fast as the others; or all hosts are silent."""
 
 
 @dataclass

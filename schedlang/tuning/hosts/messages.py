@@ -265,6 +265,9 @@ class Reply:
                 raise TypeError("told has ids")
             if not all(math.isfinite(header[name]) for name in ("rate", "seconds")):
                 raise ValueError("rate and seconds are finite")
+            least = header["unscheduled"]
+            if least is not None and not 0.0 < least < math.inf:
+                raise ValueError(f"the unscheduled program takes {least} s")
             header["name"] = printable(header["name"])[:_LONGEST_NAME]
             part, records, state = frames
             found = None
@@ -308,6 +311,8 @@ class Reply:
             raise ValueError("it names records that were not sent")
         if part.run.outcome:
             Ending.from_json(part.run.outcome)
+        if part.run.known and part.run.known not in known:
+            raise ValueError(f"a run that knows up to record {part.run.known}")
         if not 0 <= part.run.state_asks <= len(order.asks) + len(part.asks):
             raise ValueError(f"a state after {part.run.state_asks} asks")
         for ask in part.asks:

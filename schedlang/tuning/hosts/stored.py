@@ -127,12 +127,13 @@ class Stored:
         trials = tuple(one for one in part.details.trials if one.record_id in new)
         part = replace(part, details=replace(part.details, trials=trials, phases=tuple(phases)))
         part = part.renumbered(ids)
+        known = max((ids[one] for one in ids if one <= now.known), default=0)
         saved = part.run.state
         return replace(
             reply,
             again=again,
             told=[ids[number] for number in reply.told],
-            part=replace(part, run=replace(part.run, state="", id=0), records=()),
+            part=replace(part, run=replace(part.run, state="", id=0, known=known), records=()),
             records=deflate(records_to_json(part.records)),
             state=deflate(saved) if saved else b"",
         )

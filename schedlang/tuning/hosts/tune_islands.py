@@ -22,6 +22,7 @@ from schedlang.tuning.hosts.messages import UNTUNABLE, Reply
 from schedlang.tuning.hosts.told import Telling
 from schedlang.tuning.live import LiveView
 from schedlang.tuning.result import TuneResult
+from schedlang.tuning.run import FINALS_SECONDS
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.workloads.workload import Workload
 
@@ -102,7 +103,9 @@ class Tuning:
         self._call, self._hosts, self._task = call, hosts, task
         self._earlier = len(task.records)
         self._telling = Telling(call, task)
-        self._driving = Driving(hosts, call, [task], self._choose, self._slice, self._taken)
+        self._driving = Driving(
+            hosts, call, [task], self._choose, self._slice, self._taken, FINALS_SECONDS
+        )
 
     @property
     def trials(self) -> int:

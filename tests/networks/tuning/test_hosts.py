@@ -72,6 +72,28 @@ def test_the_same_call_goes_on_and_returns_at_once(tmp_path: Path) -> None:
     assert records_of(again) == records_of(more)
 
 
+@pytest.mark.parametrize("trials", [48, 20])
+def test_a_call_that_died_before_its_finals_holds_them(
+    trials: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All trials are stored then, or more than the next call asks for."""
+    network, path = mlp((32, 32, 32, 16)), tmp_path / "net.db"
+
+    def die(*arguments: Any) -> None:
+        raise MemoryError("the driver was killed")
+
+    with ThreadPoolExecutor(2) as pool:
+        with monkeypatch.context() as patched:
+            patched.setattr("schedlang.networks.tuning.hosted.HostedSession.conclude", die)
+            with pytest.raises(MemoryError):
+                tune(network, pool, trials=48, database=path)
+        found = tune(network, pool, trials=trials, database=path)
+    assert found.complete and found.trials >= 48
+    assert all(task.trials for task in found.tasks)
+    with Database(path) as database:
+        assert all(run.outcome for run in database.runs())
+
+
 def test_faults_of_hosts_lose_nothing() -> None:
     network = mlp((32, 32, 16))
     with ThreadPoolExecutor(2) as pool, Database() as database:

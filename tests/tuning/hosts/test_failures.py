@@ -18,7 +18,8 @@ from schedlang.errors import HostError
 from schedlang.testing.executors import check, tuned
 from schedlang.tuning.hosts import Hosts, carry_out
 from schedlang.tuning.hosts.frames import deflate, inflate
-from schedlang.tuning.hosts.messages import REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
+from tests.crash.tuner import Replayed
 from tests.tuning.hosts.replaying import WORKLOAD, threads, tune
 
 
@@ -231,6 +232,99 @@ def test_a_search_that_cannot_save_goes_on(count: int, tmp_path: Path) -> None:
     assert found.earlier == len(first.records)
     assert len(found.records) >= 40
     assert {one.id for one in first.records} <= {one.id for one in found.records}
+
+
+def test_a_search_that_ended_is_not_asked_again(tmp_path: Path) -> None:
+    engine = Host()
+    for _ in range(2):
+        found = tune(Hosts(engine), search=Ends, trials=64, database=tmp_path / "tune.db")
+        assert len(found.records) == 8
+    assert [one.what for one in engine.orders].count("finals") == 1
+
+
+class Repeats(sl.search.Random):
+    """Proposes again what it has proposed."""
+
+    name = "repeats"
+
+    def ask(self, n: int) -> list[sl.search.Proposal]:
+        if not hasattr(self, "first"):
+            self.first, self.next = super().ask(4), 4
+        found = [
+            sl.search.Proposal(self.next + number, one.schedule)
+            for number, one in enumerate(self.first[:n])
+        ]
+        self.next += len(found)
+        return found
+
+    def tell(self, outcomes: Any) -> None:
+        """Learn nothing."""
+
+
+def test_slices_that_bring_nothing_new_end() -> None:
+    engine = Host()
+    found = tune(Hosts(engine), search=Repeats, trials=64)
+    assert len({one.program_key for one in found.records}) <= 4
+    assert len(engine.orders) < 10
+
+
+def test_an_error_of_one_host_is_no_error_of_the_call() -> None:
+    failed: list[str] = []
+
+    def fail_once(order: Order, reply: Reply) -> Reply:
+        if failed:
+            return reply
+        failed.append(reply.name)
+        return Reply(order.serial, FAILED, "sick/1", message="ImportError: no module named 'mine'")
+
+    check(*tuned(Hosts(Host(fail_once))))
+    assert failed
+
+
+def test_hosts_serve_one_call_at_a_time() -> None:
+    hosts = Hosts(Host())
+    with hosts, pytest.raises(HostError, match="another call uses these hosts"):
+        tune(hosts)
+    assert len(tune(hosts).records) == 24
+
+
+def test_a_call_knows_nothing_of_the_errors_of_the_last_one() -> None:
+    broken = [True]
+
+    def fail(order: Order, reply: Reply) -> Reply:
+        if broken:
+            raise ConnectionError("the host was lost")
+        return reply
+
+    hosts = Hosts(Host(fail), attempts=1)
+    with pytest.raises(HostError, match="the host was lost"):
+        tuned(hosts)
+    broken.clear()
+    check(*tuned(hosts))
+
+
+def test_a_measurer_of_another_machine_is_refused_by_name() -> None:
+    def elsewhere(target: sl.Target) -> Any:
+        made = Replayed()
+        made.machine_key = "another machine"  # type: ignore[attr-defined]
+        return made
+
+    with threads() as pool, pytest.raises(HostError, match="its measurer measures another machine"):
+        tune(pool, measurer=elsewhere)
+
+
+def test_there_is_time_for_finals() -> None:
+    def wait(order: Order, reply: Reply) -> Reply:
+        time.sleep(0.2)
+        return reply
+
+    engine = Host(wait)
+    with Database() as database:
+        found = tune(Hosts(engine), trials=100_000, seconds=6, database=database)
+        assert database.finals(found.workload.key)
+    orders = [one.what for one in engine.orders]
+    assert orders.count("finals") == 1
+    assert found.finished == "6 s are over"
 
 
 def test_remeasuring_measures(tmp_path: Path) -> None:

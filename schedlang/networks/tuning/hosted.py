@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
@@ -91,8 +91,9 @@ class HostedTask(SlicedTask):
 
     def reach_stored(self) -> None:
         """Count what earlier calls have measured, where the search ended before."""
-        if self.islands.is_known:
-            self._begin()
+        with suppress(WorkloadError, SpaceError):
+            if not self.failed and self.islands.is_known:
+                self._begin()
         if self.islands.trials > self.trials:
             self._reach(self.islands.trials)
 

@@ -18,6 +18,9 @@ from schedlang.tuning.session import Call
 SLICE = 16
 
 
+# Seconds that a host needs at most, for each record, to go on with a run that another one had.
+_RESTORING = 0.005
+
 # Seconds after the end of a search for slices that are under way to come back.
 _GRACE = 10.0
 
@@ -102,6 +105,7 @@ class Driving:
         seconds = sum(lane.seconds for lane in self.lanes.values())
         rounds = math.ceil(sum(bool(task.trials) for task in self._tasks) / self._hosts.at_once)
         preparation = (self._call.finals + 1) * seconds / trials
+        preparation += _RESTORING * max(task.trials for task in self._tasks)
         return FinalsPlan(rounds * preparation, rounds * self._finals_seconds)
 
     def search(self) -> str:
@@ -120,7 +124,7 @@ class Driving:
                 self._abandon()
         if self.left <= 0:
             return f"{self._call.trials} trials"
-        over = self._seconds_left <= 0
+        over = self._seconds_left <= 0 or any(task.is_over for task in self._tasks)
         for task in self._tasks:
             task.out_of_time = over
         return f"{self._call.budget.seconds:g} s are over" if over else ""

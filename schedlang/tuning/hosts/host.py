@@ -117,7 +117,7 @@ class Host:
         except BaseException:
             opened.close()
             raise
-        if order.what == SEARCH and not (reply.cut or reply.again):
+        if order.what == SEARCH and not reply.again:
             self._runs[order.run.identity] = opened
             while len(self._runs) > _KEPT_RUNS:
                 self._runs.popitem(last=False)[1].close()
@@ -191,7 +191,7 @@ class OpenRun:
         if (found := self._call.measuring.machine_key) != order.run.target_key:
             raise HostError(f"its measurer measures {found}, and the call is for another machine")
         self._run.open()
-        self._packed, self._token = order.call, ""
+        self._packed, self._token, self._cut = order.call, "", False
 
     def goes_on_with(self, order: Order) -> bool:
         """Whether an order comes after this process's last reply; what is new is taken in then.
@@ -201,6 +201,8 @@ class OpenRun:
         """
         if not self._token or (order.after, order.call) != (self._token, self._packed):
             return False
+        if self._cut and order.what == SEARCH:
+            return False  # what it had asked for then can only be asked for again
         self._stored.add(order)
         self._call.budget.restart(order.used)
         self._call.measuring.unbind()
@@ -231,7 +233,7 @@ class OpenRun:
             ended = run.trials < wanted and not cut
             if not cut:  # what is pending then can only be asked for again
                 run.save()
-        self._token = os.urandom(8).hex()
+        self._token, self._cut = os.urandom(8).hex(), cut
         latency = run.unscheduled_latency
         reply = Reply(
             order.serial,
@@ -242,7 +244,7 @@ class OpenRun:
             cut=cut,
             ended=ended,
             verified=self._call.measuring.verified is not False,
-            unscheduled=None if math.isnan(latency) else latency,
+            unscheduled=latency if 0.0 < latency < math.inf else None,
             complete=run.run.unscheduled.complete,
             keeps_default=order.what == FINALS and run.keeps_default,
             whole=whole,

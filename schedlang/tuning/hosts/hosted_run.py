@@ -41,7 +41,8 @@ class HostedRun(TaskRun):
     knew: id of the newest record that the database had when it was opened.
     exhausted: whether its search has nothing left to propose.
     is_over: whether time has ended its search.
-    idle: number of slices in a row that brought nothing new.
+    idle: number of slices in a row that told its search nothing new.
+    restarts: how often it was begun again since a slice measured something.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class HostedRun(TaskRun):
         super().__init__(task, call, stack)
         self._place = place
         self.busy = self.exhausted = self.is_over = self._keeps_default = False
-        self.idle = 0
+        self.idle = self.restarts = 0
         self._text, self._packed = text, packed
         self._told: list[Record] = []
         self._trials = 0
@@ -96,7 +97,10 @@ class HostedRun(TaskRun):
             self._state = State(deflate(journal.run.state), (), journal.run.state_asks)
         known = {one.id: one for one in (*own, *others, *self._known_elsewhere())}
         self._blocks = blocks_of(sorted(known.values(), key=lambda one: one.id or 0))
-        self.knew = max((one.id or 0 for one in known.values()), default=0)
+        here = journal.run.workload_key
+        self.knew = max(
+            (one.id or 0 for one in known.values() if one.workload_key == here), default=0
+        )
 
     # -- where it stands -------------------------------------------------------------------------
 
@@ -210,7 +214,8 @@ class HostedRun(TaskRun):
         self.busy = self._ordered = True
         run, sent = self._opened.run, [*self._blocks, *blocks]
         known = {number for block in sent for number in block.ids}
-        missing = [one for one in named if one.id not in known]
+        missing = blocks_of([one for one in named if one.id not in known])
+        self._blocks += missing  # its search names them from now on
         return Order(
             serial,
             what,
@@ -221,7 +226,7 @@ class HostedRun(TaskRun):
             after=self._after,
             latest=self._latest,
             state=self._state,
-            blocks=[*sent, *blocks_of(missing)],
+            blocks=[*sent, *missing],
             used=self._call.budget.used,
             place=self._place,
             toolchain=run.toolchain_key,

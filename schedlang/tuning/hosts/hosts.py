@@ -20,13 +20,15 @@ from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
 from schedlang.tuning.hosts.host import carry_out
 from schedlang.tuning.hosts.judge import HostWarning, Judge
-from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, FINALS, REFUSED, Order, Reply
 
 # An order is late when it has taken this many times as long as others, and the patience.
 _LATE = 4.0
 # What an order is expected to take while none has come back, in multiples of the patience.
 _FIRST = 4.0
 _REMEMBERED = 64
+# How often the call's own code has to fail on one host before that is believed.
+_FAILED = 2
 # Seconds between two looks at the number of an engine's workers.
 _COUNT_SECONDS = 2.0
 # How long to wait for replies before looking for late ones.
@@ -44,7 +46,7 @@ class _Flight:
     began: float
     sent: float = 0.0
     failures: float = 0.0
-    failed_by: str = ""
+    failed_by: list[str] = field(default_factory=list)
     futures: set[Future[bytes]] = field(default_factory=set)
 
 
@@ -261,19 +263,24 @@ class Hosts:
             self._hold(flight)
             return None
         if reply.how == FAILED:
-            if flight.failed_by:  # no host's fault
-                raise HostError(f"host {reply.name} failed: {reply.message}")
-            flight.failed_by = reply.name
+            self._error = f"host {reply.name} failed: {reply.message}"
+            flight.failed_by.append(reply.name)
+            agreed = len(set(flight.failed_by)) > 1 or len(flight.failed_by) >= _FAILED
+            if agreed:  # it is no host's fault
+                raise HostError(self._error)
             self._hold(flight)
             return None
         del self._flights[flight.order.serial]
         for other in flight.futures:
             del self._of[other]
             other.cancel()
-        self._took[_kind(flight.order)].append(self.clock.now() - flight.began)
+        took = self.clock.now() - flight.began
+        for kind in _kinds(flight.order):
+            self._took[kind].append(took)
         self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
         self.judge.see(reply.name, reply.rate)
-        self._release()
+        with self._keeping_error():
+            self._release()
         return flight.order, reply
 
     def _failed(self, flight: _Flight, error: Exception) -> None:
@@ -322,7 +329,9 @@ class Hosts:
         """
         now, silent = self.clock.now(), True
         for flight in self._flights.values():
-            took = self._took[_kind(flight.order)]
+            task, what = _kinds(flight.order)
+            # Of finals of other tasks; but slices of one task may take long.
+            took = self._took[task] or (self._took[what] if what[0] == FINALS else [])
             usual = statistics.median(took) if took else _FIRST * self._patience
             limit, copies = _LATE * usual + self._patience, max(len(flight.futures), 1)
             late = now - max(flight.began, self._answered) > limit * copies
@@ -341,9 +350,9 @@ class Hosts:
             )
 
 
-def _kind(order: Order) -> tuple[str, str]:
-    """Return what orders have in common that should take equally long."""
-    return order.what, order.run.workload_key
+def _kinds(order: Order) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return what orders have in common that should take equally long: of a task, and of all."""
+    return (order.what, order.run.workload_key), (order.what, "")
 
 
 def as_hosts(given: Hosts | Engine) -> Hosts:

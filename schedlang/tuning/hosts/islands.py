@@ -123,6 +123,11 @@ class Islands:
         return max(run.seconds for run in self.runs)
 
     @property
+    def is_over(self) -> bool:
+        """Whether time has ended a search."""
+        return any(run.is_over for run in self.runs)
+
+    @property
     def exhausted(self) -> bool:
         """Whether no search has anything left to propose."""
         return all(run.exhausted for run in self.runs)
@@ -152,7 +157,7 @@ class Islands:
         idle = [k for k, run in enumerate(self.runs) if run.may_begin]
         if idle:
             return min(idle, key=lambda k: (self.runs[k].trials, k))
-        over = self.exhausted or any(run.is_over for run in self.runs)
+        over = self.exhausted or self.is_over
         grows = len(self.runs) < self._most() and self.records and not over
         return len(self.runs) if grows else None
 
@@ -182,15 +187,19 @@ class Islands:
     def take(self, order: Order, reply: Reply, host: int) -> list[Record]:
         """Store what a host, with this number, has done; return the records that are new."""
         run, _ = self._orders.pop(order.serial)
-        new = self._note(run.take(reply, host, self._known))
+        had = {one.id for one in run.records}
+        found = run.take(reply, host, self._known)
+        new = self._note(found)
         if order.what == FINALS:
             if run.ending is not None:
                 self._conclude(run, run.ending)
             return new
         run.is_over = reply.cut
-        # What is known comes from the database, too: such slices have to end some time.
-        run.idle = 0 if new or reply.cut else run.idle + 1
-        run.exhausted = run.exhausted or run.idle >= _MOST_IDLE
+        # Slices whose records are all known need no measuring: they have to end some time.
+        idle = not reply.cut and not reply.again and all(one.id in had for one in found)
+        run.idle = run.idle + 1 if idle else 0
+        run.restarts = 0 if new else run.restarts + reply.again
+        run.exhausted = run.exhausted or max(run.idle, run.restarts) >= _MOST_IDLE
         return new
 
     def _conclude(self, run: HostedRun, ending: Ending) -> None:

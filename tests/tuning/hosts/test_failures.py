@@ -315,16 +315,16 @@ def test_a_measurer_of_another_machine_is_refused_by_name() -> None:
 
 def test_there_is_time_for_finals() -> None:
     def wait(order: Order, reply: Reply) -> Reply:
-        time.sleep(0.2)
+        time.sleep(0.05)
         return reply
 
     engine = Host(wait)
     with Database() as database:
-        found = tune(Hosts(engine), trials=100_000, seconds=6, database=database)
+        found = tune(Hosts(engine), trials=100_000, seconds=8, database=database)
         assert database.finals(found.workload.key)
     orders = [one.what for one in engine.orders]
     assert orders.count("finals") == 1
-    assert found.finished == "6 s are over"
+    assert found.finished == "8 s are over"
 
 
 def test_remeasuring_measures(tmp_path: Path) -> None:

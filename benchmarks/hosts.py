@@ -84,7 +84,7 @@ class Reached(Exception):
 
 
 class Watched(HostedSession):
-    """Keeps the objective over time, and ends where it is low enough."""
+    """Keeps when the objective fell, and ends where it is low enough."""
 
     curve: list[tuple[float, float]]
     wanted: float
@@ -95,7 +95,8 @@ class Watched(HostedSession):
         if math.isnan(self.wanted):
             return
         total = sum(sum(run.shared.weights) * run.latency for run in self.runs)
-        self.curve.append((self._call.budget.elapsed, total))
+        if total < (self.curve[-1][1] if self.curve else math.inf):
+            self.curve.append((round(self._call.budget.elapsed, 3), total))
         if total <= self.wanted:
             raise Reached
 

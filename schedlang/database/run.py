@@ -107,6 +107,11 @@ def why_finished(run: Run, records: int) -> str:
     return "" if went_on(run, records) else str(outcome.get("finished", ""))
 
 
+def beside(run: Run) -> str:
+    """Return the identity of the run whose result has the records of this one; empty for none."""
+    return str((_object(run.outcome) or {}).get("beside", ""))
+
+
 def went_on(run: Run, records: int) -> bool:
     """Return whether a run of so many records has more than its outcome names."""
     named = (_object(run.outcome) or {}).get("records")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, replace
 
 from schedlang.database import RunHistory
-from schedlang.database.maintenance.history import as_history
+from schedlang.database.maintenance.history import as_history, details_of
 from schedlang.database.programs import program_text
 from schedlang.errors import DatabaseError
 from schedlang.language.schedule import Trace
@@ -147,7 +147,7 @@ def stored_result(
         workload.name,
         records,
         unscheduled,
-        journal.database.details(journal.id),
+        details_of(journal.database, journal.run, records),
         journal.database.finals(*keys),
         ending.finished,
         program_text(workload),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from schedlang.database.database import Database, opened_database
 from schedlang.database.details import Rejections, RunDetails
@@ -16,7 +17,7 @@ from schedlang.database.history import (
     RunHistory,
 )
 from schedlang.database.record import FinalsEntry, Record
-from schedlang.database.run import Run, named_unscheduled, told, why_finished
+from schedlang.database.run import Run, beside, named_unscheduled, told, why_finished
 from schedlang.errors import DatabaseError
 from schedlang.measurement.measurement import reason_of
 
@@ -58,11 +59,27 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
             _name_of(opened, run, own),
             records,
             _unscheduled_of(opened, run, own),
-            opened.details(run.id),
+            details_of(opened, run, records),
             entries,
             why_finished(run, len(records)),
             opened.get_workload(run.workload_key) or "",
         )
+
+
+def details_of(database: Database, run: Run, records: Sequence[Record]) -> RunDetails:
+    """Return the details of a run that has these records.
+
+    With those of other runs that measured some of them after it began: they searched beside it.
+    """
+    assert run.id is not None
+    found = database.details(run.id)
+    ids = {one.id for one in records}
+    others = {one.run_id for one in records if one.created >= run.created} - {run.id, None}
+    for number in sorted(others, key=str):
+        other = database.details(number or 0)
+        trials = tuple(one for one in other.trials if one.record_id in ids)
+        found = found.updated(replace(other, trials=trials))
+    return found
 
 
 def as_history(
@@ -104,6 +121,10 @@ def as_history(
     )
 
 
+def _age(run: Run) -> tuple[float, int]:
+    return run.created, run.id or 0
+
+
 def _chosen(database: Database, run_id: int | None) -> Run:
     runs = {run.id: run for run in database.runs()}
     name = "the database" if database.path is None else f"database {database.path}"
@@ -113,7 +134,9 @@ def _chosen(database: Database, run_id: int | None) -> Run:
             "database= to store one"
         )
     if run_id is None:
-        return max(runs.values(), key=lambda run: (run.created, run.id))
+        newest = max(runs.values(), key=_age)
+        asked = [run for run in runs.values() if run.identity == beside(newest)]
+        return max(asked, key=_age, default=newest)
     if run_id not in runs:
         ids = [str(number) for number in runs]
         some = ", ".join(ids[-_MOST_NAMED:])

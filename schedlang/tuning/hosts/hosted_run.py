@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby
 
-from schedlang.database import Database, Record, RunDetails, RunHistory
-from schedlang.database.maintenance.history import as_history
+from schedlang.database import Database, Record, RunHistory
+from schedlang.database.maintenance.history import as_history, details_of
 from schedlang.database.parts import add_part, records_to_json
 from schedlang.database.programs import program_text
 from schedlang.database.run import Ask, told
@@ -287,12 +287,7 @@ class HostedRun(TaskRun):
         self._opened.finish(ending)
         self.ending = ending
 
-    @property
-    def details(self) -> RunDetails:
-        """What the database has of the run besides its records."""
-        return self._call.database.details(self._opened.id)
-
-    def history(self, records: Sequence[Record], details: RunDetails, finished: str) -> RunHistory:
+    def history(self, records: Sequence[Record], finished: str) -> RunHistory:
         """Return a history of these records, all of which count as the run's own."""
         run, database = self._opened.run, self._call.database
         return as_history(
@@ -300,7 +295,7 @@ class HostedRun(TaskRun):
             self.task.workload.name,
             [replace(one, run_id=run.id) for one in records],
             self._unscheduled,
-            details,
+            details_of(database, run, records),
             database.finals(run.workload_key, run.target_key, run.toolchain_key),
             finished,
             program_text(self.task.workload),

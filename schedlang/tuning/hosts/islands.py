@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from schedlang.database import Record, RunDetails
+from schedlang.database import Record
 from schedlang.database.programs import replayed
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import reason_of
@@ -309,9 +309,6 @@ class Islands:
         """Return the result: that of the finals, or the fastest so far where none were held."""
         ended = self._concluded and not interrupted
         found = self.stored_result() if ended else self._so_far(finished)
-        details = RunDetails()
-        for run in self.runs:
-            details = details.updated(run.details)
         seconds = self._call.budget.elapsed
         return replace(
             found,
@@ -320,7 +317,7 @@ class Islands:
             earlier=earlier,
             interrupted=interrupted,
             core_use=None,
-            _history=self.first.history(found.records, details, finished),
+            _history=self.first.history(found.records, finished),
         )
 
     def _so_far(self, finished: str) -> TuneResult:
@@ -367,4 +364,5 @@ def _beside(run: HostedRun, first: HostedRun) -> Ending:
         finals={},
         split={},
         trials=run.trials,
+        beside=first.identity,
     )

@@ -39,6 +39,8 @@ class Ending:
     interrupted: whether Ctrl-C ended it, so that it is no ending but the result so far.
     at_fault: as ``TuneResult.at_fault``.
     core_use: the numbers of ``TuneResult.core_use``; empty where it is not known.
+    beside: identity of the run whose result has its records, where hosts searched beside each
+        other.
     """
 
     finished: str
@@ -64,6 +66,7 @@ class Ending:
     interrupted: bool = False
     at_fault: str = ""
     core_use: Sequence[float] = ()
+    beside: str = ""
 
     @property
     def use_of_cores(self) -> CoreUse | None:
@@ -127,6 +130,7 @@ def _check_types(ending: Ending) -> None:
         "interrupted": (bool,),
         "at_fault": (str,),
         "core_use": (list, tuple),
+        "beside": (str,),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

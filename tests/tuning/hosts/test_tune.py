@@ -78,6 +78,21 @@ def test_islands_share_what_they_measure(search: str) -> None:
     assert found.best.latency == min(one.latency for one in found.records if one.ok)
 
 
+def test_the_history_of_runs_beside_each_other_is_one(tmp_path: Path) -> None:
+    """That of the newest run is the one that has the result, with the time line of all hosts."""
+    path = tmp_path / "tune.db"
+    with threads(3) as pool:
+        found = tune(pool, trials=48, database=path)
+        again = tune(pool, trials=48, database=path)
+    stored = sl.database.history(path)
+    for one in (found.history, again.history, stored):
+        assert sorted(one.trials) == sorted(record.id or 0 for record in found.records)
+        assert all(trial.phases for trial in one.trials.values())
+    with Database(path) as database:
+        assert len(database.runs()) == 3
+        assert stored.run.id == database.runs()[0].id
+
+
 def test_the_same_call_returns_at_once(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
     with threads() as pool:

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import platform
-import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from typing import Any
 from schedlang.database import Database
 from schedlang.errors import DatabaseError, HostError, SpaceError, TargetError, WorkloadError
 from schedlang.measurement import Measurement, Measurer, as_measurer
+from schedlang.measurement.clock import SYSTEM
 from schedlang.printed import first_line
 from schedlang.search import Strategy
 from schedlang.targets import measurer as kept_measurer
@@ -85,7 +85,7 @@ class Host:
         try:
             reply = self._carry_out(order)
         except HostError as error:
-            time.sleep(_REFUSAL_SECONDS)
+            SYSTEM.sleep(_REFUSAL_SECONDS)
             reply = Reply(order.serial, REFUSED, name, message=str(error))
         except (OSError, MemoryError, TargetError, DatabaseError):
             raise

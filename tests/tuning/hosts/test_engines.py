@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -47,6 +48,7 @@ class TestDask(ExecutorContract):
     def client(self) -> Iterator[Any]:
         distributed = pytest.importorskip("distributed")
         with (
+            mock.patch.dict(os.environ),  # which Dask changes for good
             distributed.LocalCluster(
                 n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
             ) as cluster,

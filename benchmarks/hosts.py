@@ -38,6 +38,7 @@ from searches import SPACES
 
 import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, RecordedSpace, SimulatedMeasurer
+from schedlang.measurement.clock import Clock
 from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.hosted import PER_TASK, HostedSession, HostedTask
@@ -278,18 +279,26 @@ def islands(settings: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+class Curve:
+    """The latency of the best program so far, as it was recorded, over time."""
+
+    def __init__(self, space: RecordedSpace, clock: Clock) -> None:
+        self.points: list[tuple[float, float]] = []
+        self._space, self._clock, self._began = space, clock, clock.now()
+        self._best = math.inf
+
+    def note(self, trial: Any) -> None:
+        """Take note of a trial."""
+        if trial.record.ok:
+            latency = self._space.program(trial.record.program_key).latency
+            self._best = min(self._best, latency)
+        self.points.append((self._clock.now() - self._began, self._best))
+
+
 def _islands_curve(
     space: RecordedSpace, hosts: SimulatedHosts, seed: int
 ) -> tuple[list[tuple[float, float]], float]:
-    curve: list[tuple[float, float]] = []
-    best = math.inf
-
-    def note(trial: Any) -> None:
-        nonlocal best
-        if trial.record.ok:
-            best = min(best, space.program(trial.record.program_key).latency)
-        curve.append((hosts.clock.now(), best))
-
+    curve = Curve(space, hosts.clock)
     with sl.Database() as database:
         result = sl.tune(
             space.workload,
@@ -300,25 +309,16 @@ def _islands_curve(
             seed=seed,
             database=database,
             finals=0,
-            callbacks=[note],
+            callbacks=[curve.note],
             progress=False,
         )
         keys = [one.program_key for one in result.records]
-    return curve, 1 - len(set(keys)) / len(keys)
+    return curve.points, 1 - len(set(keys)) / len(keys)
 
 
 def _farm_curve(space: RecordedSpace, machines: int, seed: int) -> list[tuple[float, float]]:
-    curve: list[tuple[float, float]] = []
-    best = math.inf
     measurer = Farm(space, seed, builders=machines)
-    began = measurer.clock.now()
-
-    def note(trial: Any) -> None:
-        nonlocal best
-        if trial.record.ok:
-            best = min(best, space.program(trial.record.program_key).latency)
-        curve.append((measurer.clock.now() - began, best))
-
+    curve = Curve(space, measurer.clock)
     sl.tune(
         space.workload,
         space=space.space,
@@ -326,10 +326,10 @@ def _farm_curve(space: RecordedSpace, machines: int, seed: int) -> list[tuple[fl
         trials=ISLAND_TRIALS,
         seed=seed,
         finals=0,
-        callbacks=[note],
+        callbacks=[curve.note],
         progress=False,
     )
-    return curve
+    return curve.points
 
 
 def kills(settings: argparse.Namespace) -> list[dict[str, Any]]:

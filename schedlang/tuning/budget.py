@@ -63,7 +63,7 @@ class Budget:
         self._spent = {"search": 0.0, "measure": 0.0, "finals": 0.0}
 
     def restart(self, used: float) -> None:
-        """Count from now on, as if earlier calls had used so many seconds."""
+        """Begin again now; earlier calls have used ``used`` seconds."""
         self._started, self.earlier, self.measured = self.clock.now(), used, 0
         self._spent = dict.fromkeys(self._spent, 0.0)
 

@@ -17,12 +17,10 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of, tune_islands
 from schedlang.tuning.hosts.engines import Engine
-from schedlang.tuning.live import LiveView
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, TaskRun, Unfinished
@@ -163,22 +161,11 @@ def tune(
         run = TaskRun(task, call, stack, strategy)
         run.open()
         ending = run.ending
-        if ending is not None and (
-            ending.covers(trials, seconds, finals=finals > 0) or call.steps.ended(ending)
-        ):
+        if ending is not None and call.is_done(ending):
             return run.stored_result()
         state = run.state
         budget.earlier = run.seconds
-        view = LiveView(
-            f"tuning {workload.name}",
-            trials,
-            seconds=budget.seconds - budget.earlier,
-            flops=workload.flops,
-            roofline=roofline_of(workload, call.target).seconds,
-            show=progress,
-            earlier=state.records,
-            clock=budget.clock,
-        )
+        view = call.live_view(workload, state.records, progress)
         view.enter("starting workers")
         call.measuring.started(workload)
         how = _NOT_STORED if database is None else STORED

@@ -135,7 +135,9 @@ def _chosen(database: Database, run_id: int | None) -> Run:
         )
     if run_id is None:
         newest = max(runs.values(), key=_age)
-        asked = [run for run in runs.values() if run.identity == beside(newest)]
+        # Runs that were saved have no identity, and no run is beside them.
+        first = beside(newest)
+        asked = [run for run in runs.values() if first and run.identity == first]
         return max(asked, key=_age, default=newest)
     if run_id not in runs:
         ids = [str(number) for number in runs]

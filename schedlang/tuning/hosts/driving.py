@@ -51,7 +51,7 @@ class Driving:
     call: of the session.
     tasks: what to search.
     choose: returns the place of the task that is to have another slice, of those that could, which
-        it is given; None for none.
+        it is given, or None.
     slice_of: returns the number of trials of a slice of a task.
     taken: is told of each reply, once it is stored: the place of its task, the reply, and the
         records that are new; None for those after finals.

@@ -16,7 +16,7 @@ DASK_RESOURCE = "measure"
 def executor_of(engine: Engine) -> tuple[Executor, Callable[[], Executor] | None]:
     """Return an executor, and what makes another one when it breaks, if that is known.
 
-    TypeError for what is no engine.
+    TypeError for anything else.
     """
     if isinstance(engine, Executor):
         return engine, None

@@ -231,7 +231,7 @@ class Hosts:
         self._of[future] = flight
 
     def _renew(self, error: Exception) -> None:
-        """Make another executor in place of one that broke, and give it all that was under way."""
+        """Make another executor in place of one that broke, whose own orders fail."""
         if self._make is None:
             raise HostError(
                 f"{type(self._executor).__name__} is broken ({first_line(str(error))}), and takes "

@@ -264,8 +264,9 @@ class Islands:
         It is faster than all that the run has measured, and was suggested to no other: searches
         that go on from one place measure the same.
         """
-        own = self.best_of(run.records)
-        for record in self._fastest_besides(run):
+        fastest = self._fastest_besides(run)
+        own = self.best_of(run.records) if fastest else math.nan
+        for record in fastest:
             if record.most >= own:
                 break
             if record.program_key not in self._suggested:
@@ -278,8 +279,7 @@ class Islands:
         if len(self.runs) == 1:
             return []
         own = {one.program_key for one in run.records}
-        verified = self._call.measuring.verified is not False
-        won = (one for one in self.records if one.ok and (one.verified or not verified))
+        won = self.first.that_may_win(self.records)
         found: dict[str, Record] = {}
         for record in sorted(won, key=lambda one: one.most):
             if record.program_key not in own:
@@ -323,8 +323,7 @@ class Islands:
     def _so_far(self, finished: str) -> TuneResult:
         workload = self.first.task.workload
         unscheduled = self.find_unscheduled()
-        verified = self._call.measuring.verified is not False
-        won = [one for one in self.records if one.ok and (one.verified or not verified)]
+        won = self.first.that_may_win(self.records)
         won += [] if unscheduled is None else [unscheduled]
         best = None
         for record in sorted(won, key=lambda one: one.most):

@@ -11,7 +11,6 @@ from schedlang.database.programs import program_text
 from schedlang.errors import WorkloadError
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.space import Space
-from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.hosts.driving import SLICE, Driving
 from schedlang.tuning.hosts.given import Given
 from schedlang.tuning.hosts.host import task_text
@@ -165,24 +164,11 @@ def tune_islands(
     """Tune one program on hosts; see ``tune``. The call was opened."""
     task = islands_of(call, given, given.pack(), stack, workload, most=lambda: hosts.at_once)
     task.open()
-    ending, budget = task.ending, call.budget
-    if ending is not None and (
-        ending.covers(call.trials, given.seconds, finals=call.finals > 0)
-        or call.steps.ended(ending)
-    ):
+    if task.ending is not None and call.is_done(task.ending):
         return task.stored_result()
-    budget.earlier = task.seconds
+    call.budget.earlier = task.seconds
     tuning = Tuning(call, hosts, task)
-    view = LiveView(
-        f"tuning {workload.name}",
-        call.trials,
-        seconds=budget.seconds - budget.earlier,
-        flops=workload.flops,
-        roofline=roofline_of(workload, call.target).seconds,
-        show=progress,
-        earlier=task.records,
-        clock=budget.clock,
-    )
+    view = call.live_view(workload, task.records, progress)
     with Unfinished(tuning, workload.name, call.trials, how=how, kept=kept) as unfinished:
         with view:
             finished = tuning.search(view)

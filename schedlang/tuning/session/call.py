@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from schedlang.database import Database, opened_database
+from schedlang.database import Database, Record, opened_database
 from schedlang.database.details import check_notes, check_tags
 from schedlang.measurement.clock import clock_of
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.targets import as_target
 from schedlang.targets.measure.expected.problem import check_problem
+from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Steps
+from schedlang.tuning.live import LiveView
 from schedlang.tuning.options import Option, check_values
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session.measuring import Measuring
@@ -93,6 +95,27 @@ class Call:
     def is_final(self, ending: Ending) -> bool:
         """Whether more trials would change nothing of a run that ended so."""
         return ending.exhausted or self.steps.ended(ending)
+
+    def is_done(self, ending: Ending) -> bool:
+        """Whether a run that ended so has nothing left to do for this call of ``tune``."""
+        seconds = self.budget.seconds if self.budget.limited else None
+        covered = ending.covers(self.trials, seconds, finals=self.finals > 0)
+        return covered or self.steps.ended(ending)
+
+    def live_view(
+        self, workload: Workload, earlier: Sequence[Record], progress: bool | None
+    ) -> LiveView:
+        """Return what shows the tuning of a program, which has ``earlier`` records."""
+        return LiveView(
+            f"tuning {workload.name}",
+            self.trials,
+            seconds=self.budget.seconds - self.budget.earlier,
+            flops=workload.flops,
+            roofline=roofline_of(workload, self.target).seconds,
+            show=progress,
+            earlier=earlier,
+            clock=self.budget.clock,
+        )
 
     def open(self, stack: ExitStack, only: Workload | None = None) -> None:
         """Take the measurer, then open the database, until the stack is closed.

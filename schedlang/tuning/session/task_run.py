@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -340,9 +340,12 @@ class TaskRun:
 
     def best_of(self, records: Sequence[Record]) -> float:
         """Return the lowest latency of records that may win, in seconds; NaN without any."""
+        return min((one.latency for one in self.that_may_win(records)), default=math.nan)
+
+    def that_may_win(self, records: Iterable[Record]) -> list[Record]:
+        """Return the records that may win: those that ran, and are verified where results are."""
         verified = self._call.measuring.verified is not False
-        may_win = (one for one in records if one.ok and (one.verified or not verified))
-        return min((one.latency for one in may_win), default=math.nan)
+        return [one for one in records if one.ok and (one.verified or not verified)]
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -19,12 +20,13 @@ from schedlang.testing.executors import check, tuned
 from schedlang.tuning.hosts import Hosts, carry_out
 from schedlang.tuning.hosts.frames import deflate, inflate
 from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
+from schedlang.tvm.stored_program import read_stored_program
 from tests.crash.tuner import Replayed
 from tests.tuning.hosts.replaying import WORKLOAD, threads, tune
 
 
 class Host(Executor):
-    """One thread that carries orders out, after ``before`` and through ``change``."""
+    """One thread that carries orders out; ``change`` may change its replies."""
 
     _max_workers = 1
 
@@ -400,6 +402,10 @@ def test_the_unscheduled_program_is_in_the_result() -> None:
 
 def test_a_program_of_the_users_travels() -> None:
     """What is sent is the program, not its name."""
-    with threads() as pool:
-        found = tune(pool)
+    engine = Host()
+    found = tune(Hosts(engine))
     assert found.workload.key == WORKLOAD.key
+    for order in engine.orders:
+        sent = json.loads(inflate(order.task))
+        program = read_stored_program(sent["program"])
+        assert sl.Workload(program, "other").key == WORKLOAD.key

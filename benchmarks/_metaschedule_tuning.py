@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -20,7 +21,8 @@ def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, see
     """Run ``tune_tir`` with its defaults, 64 trials per round.
 
     An exception in its search or a candidate ends the run; earlier measurements are kept.
-    The process should have TVM_NUM_THREADS set to the number of cores: its runner inherits that.
+    Its runner's processes inherit TVM_NUM_THREADS, which is set to the number of cores here: unless
+    told, TVM takes half of the hardware threads.
     Wall time starts once the builder exists and this process has parsed the tensor intrinsics,
     which takes seconds. It includes parsing them in the builder's processes in each round.
     """
@@ -29,6 +31,7 @@ def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, see
 
     # It warns about every log level except the two most verbose.
     logging.getLogger(LOGGER).setLevel(logging.ERROR)
+    os.environ["TVM_NUM_THREADS"] = str(target.cores)
     measured: list[Trial] = []
     error = ""
     builder = local_builder()

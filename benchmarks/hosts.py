@@ -25,6 +25,7 @@ from typing import Any
 
 from _made_with import made_with
 from _simulated_hosts import (
+    PROPOSING,
     QUIET,
     ROUGH,
     Faults,
@@ -233,6 +234,7 @@ class Farm(SimulatedMeasurer):
     """A measurer that sends the candidates of one search to several machines."""
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        self.clock.sleep(PROPOSING * len(candidates))
         lanes = [self.clock.now()] * self._builders
         done: list[tuple[float, int, Candidate]] = []
         for number, candidate in enumerate(candidates):
@@ -256,10 +258,11 @@ def islands(settings: argparse.Namespace) -> list[dict[str, Any]]:
             doubles: dict[str, float] = {}
             for hosts in settings.hosts:
                 hosted = SimulatedHosts(hosts, QUIET, seed)
-                curve, double = _islands_curve(space, hosted, seed)
+                wanted = sides["islands 1"][-1][1] if sides else 0.0
+                curve, double = _islands_curve(space, hosted, seed, wanted)
                 sides[f"islands {hosts}"], doubles[f"islands {hosts}"] = curve, double
             for machines in FARMS:
-                sides[f"farm {machines}"] = _farm_curve(space, machines, seed)
+                sides[f"farm {machines}"] = _farm_curve(space, machines, seed, wanted)
             objective = sides["islands 1"][-1][1]
             alone = reached(sides["islands 1"], objective)
             row = {"space": space.workload.name, "seed": seed, "doubles": doubles}
@@ -282,51 +285,59 @@ def islands(settings: argparse.Namespace) -> list[dict[str, Any]]:
 class Curve:
     """The latency of the best program so far, as it was recorded, over time."""
 
-    def __init__(self, space: RecordedSpace, clock: Clock) -> None:
+    def __init__(self, space: RecordedSpace, clock: Clock, wanted: float) -> None:
         self.points: list[tuple[float, float]] = []
         self._space, self._clock, self._began = space, clock, clock.now()
-        self._best = math.inf
+        self._best, self._wanted = math.inf, wanted
 
-    def note(self, trial: Any) -> None:
-        """Take note of a trial."""
+    def reached(self, trial: Any) -> bool:
+        """Take note of a trial, and say whether the best is as low as wanted: a stop rule."""
         if trial.record.ok:
             latency = self._space.program(trial.record.program_key).latency
             self._best = min(self._best, latency)
         self.points.append((self._clock.now() - self._began, self._best))
+        return self._best <= self._wanted
+
+    @property
+    def trials(self) -> int:
+        """Number of trials at most: more where there is something to reach."""
+        return ISLAND_TRIALS * (_MORE if self._wanted else 1)
 
 
 def _islands_curve(
-    space: RecordedSpace, hosts: SimulatedHosts, seed: int
+    space: RecordedSpace, hosts: SimulatedHosts, seed: int, wanted: float
 ) -> tuple[list[tuple[float, float]], float]:
-    curve = Curve(space, hosts.clock)
+    curve = Curve(space, hosts.clock, wanted)
     with sl.Database() as database:
         result = sl.tune(
             space.workload,
             space=space.space,
             hosts=hosts,
             measurer=make_measurer,
-            trials=ISLAND_TRIALS,
+            trials=curve.trials,
             seed=seed,
             database=database,
             finals=0,
-            callbacks=[curve.note],
+            stop_when=curve.reached,
             progress=False,
         )
         keys = [one.program_key for one in result.records]
     return curve.points, 1 - len(set(keys)) / len(keys)
 
 
-def _farm_curve(space: RecordedSpace, machines: int, seed: int) -> list[tuple[float, float]]:
+def _farm_curve(
+    space: RecordedSpace, machines: int, seed: int, wanted: float
+) -> list[tuple[float, float]]:
     measurer = Farm(space, seed, builders=machines)
-    curve = Curve(space, measurer.clock)
+    curve = Curve(space, measurer.clock, wanted)
     sl.tune(
         space.workload,
         space=space.space,
         measurer=measurer,
-        trials=ISLAND_TRIALS,
+        trials=curve.trials,
         seed=seed,
         finals=0,
-        callbacks=[curve.note],
+        stop_when=curve.reached,
         progress=False,
     )
     return curve.points

@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -222,8 +221,6 @@ def main() -> None:
     searches = as_racers(arguments.searches)
     if DEFAULT in searches:
         print(f"{DEFAULT} is {_AUTO}")
-    # TVM halves the number of hardware threads unless told; MetaSchedule's runner inherits this.
-    os.environ["TVM_NUM_THREADS"] = str(sl.Target("cpu").cores)
     race = Race(
         arguments.workloads or (["GMM"] if arguments.quick else WORKLOADS),
         arguments.seeds or ([0] if arguments.quick else [0, 1, 2]),

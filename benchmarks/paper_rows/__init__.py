@@ -3,6 +3,7 @@
 from paper_rows import (
     ansor_ablation,
     ansor_networks,
+    ansor_operators,
     ansor_partial,
     droplet_confidence,
     droplet_maps,
@@ -27,6 +28,7 @@ _FILES = (
     droplet_parallel,
     metaschedule_modules,
     ansor_partial,
+    ansor_operators,
     ansor_ablation,
     ansor_networks,
     keyed,

@@ -184,7 +184,12 @@ class OpenRun:
         self._stored = Stored(database, order)
         number, count = order.place
         task = given.task(
-            workload, order.run.seed, moves_data=moves_data, number=number, count=count
+            workload,
+            order.run.seed,
+            moves_data=moves_data,
+            number=number,
+            count=count,
+            features=self._stored.features,
         )
         self._run = TaskRun(task, self._call, self._stack)
         self._run.identity = order.run.identity
@@ -216,12 +221,9 @@ class OpenRun:
         before = 0 if whole else len(state.records)
         cut = ended = False
         finished = order.finished
-        suggested = stored.traces(order.suggested, run.task.space, run.task.workload)
-        if suggested and not state.unfinished:  # else it cannot be saved
-            state.strategy.suggest(suggested)
-            run.save()
+        informed = self._inform(order)
         if order.what == FINALS:
-            stored.enter(order.rivals, run)
+            state.enter(stored.records(order.rivals))
             run.conclude(order.finals_seconds)
             run.blame()
             run.store(run.result(order.finished))
@@ -232,6 +234,7 @@ class OpenRun:
             cut, finished = found.cut or run.out_of_time, found.finished
             ended = run.trials < wanted and not cut
             if not cut:  # what is pending then can only be asked for again
+                _ = informed or self._inform(order)
                 run.save()
         self._token, self._cut = os.urandom(8).hex(), cut
         latency = run.unscheduled_latency
@@ -252,6 +255,24 @@ class OpenRun:
             seconds=self._call.budget.elapsed - began,
         )
         return stored.reply(reply, run)
+
+    def _inform(self, order: Order) -> bool:
+        """Tell the search what others have found, and keep that; say whether it is possible now."""
+        run, state, stored = self._run, self._run.state, self._stored
+        suggested = stored.traces(order.suggested, run.task.space, run.task.workload)
+        beside = stored.records(order.beside)
+        if not (suggested or beside):
+            return True
+        if not self._is_saved(order):
+            return False
+        if state.observe(beside) or suggested:
+            state.strategy.suggest(suggested)
+            run.save()
+        return True
+
+    def _is_saved(self, order: Order) -> bool:
+        """Whether its search can be restored: one that is asked again would not have been told."""
+        return not self._run.state.unfinished and (bool(order.state.frame) or self._run.save())
 
     def close(self) -> None:
         """Forget it."""

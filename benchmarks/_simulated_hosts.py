@@ -54,12 +54,9 @@ RESTORING = 0.004
 # What it takes to make the programs among which a proposal is picked, and extract their features:
 # the median of 64 trials of Ansor's operators. Recorded programs are not made.
 PROPOSING = 0.0146
-# What it takes to read what another search has measured, for each program.
-OBSERVING = 0.0005
 # Searches of recorded spaces cannot save their state, so this process keeps every run open: the
 # time of restoring is that above.
 host._KEPT_RUNS = 1 << 20
-host.OpenRun._is_saved = lambda run, _: not run._run.state.unfinished  # type: ignore[method-assign]
 
 QUIET = Faults(delay=0.0)
 ROUGH = Faults(killed=0.01, slow=0.03)
@@ -136,8 +133,8 @@ class SimulatedHosts(Hosts):
         else:
             reply = self._reply_to(order.serial, packed)
             done = Reply.unpack(reply)
-            seconds = done.seconds + OBSERVING * len(order.beside)
-            seconds += PROPOSING * (0 if done.part is None else len(done.part.records))
+            new = 0 if done.part is None else len(done.part.records)
+            seconds = done.seconds + PROPOSING * new
             self._usual = seconds
             if order.run.identity not in self._had[host] and order.after:
                 told = sum(len(block.ids) for block in order.blocks)
@@ -225,11 +222,9 @@ class Simulated(Given):
         _KNOWN[id(self)] = self
         return _known, (id(self),)
 
-    def task(
-        self, workload: sl.Workload, seed: int, *, moves_data: bool, number: int = 0, count: int = 1
-    ) -> Task:
+    def task(self, workload: sl.Workload, seed: int, **options: Any) -> Task:
         given = Given(**{**vars(self), "space": _SPACES[workload.key].space})
-        made = given.task(workload, seed, moves_data=moves_data, number=number, count=count)
+        made = given.task(workload, seed, **options)
         # The default schedule is none of the recorded programs.
         return replace(made, first=tuple, default=None)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from schedlang.errors import SchedlangError
-from schedlang.language.schedule import Schedule, Trace
+from schedlang.language.schedule import Schedule
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.share import Share
 from schedlang.search.state import dump_rng, dump_state, load_rng, load_state
-from schedlang.search.strategy import Outcome, Proposal, Recorded, Rejection, Strategy
+from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
@@ -47,7 +45,6 @@ class StrategyBase(Strategy):
     proposals: what was proposed, told and refused.
     rng: the generator; everything random should come from it, as it is saved and loaded.
     failed_draws: draws in a row, up to now, that gave no new program.
-    share: what it proposes first where others search beside it.
     most_asked: the most that was asked for at once, so far, where the search depends on it.
     stopwatch: adds up ``seconds``.
     """
@@ -67,7 +64,6 @@ class StrategyBase(Strategy):
         self.rng = random.Random(seed)
         self.give_up_after = give_up_after
         self.failed_draws = 0
-        self.share = Share()
         self.most_asked = 0
         self.stopwatch = Stopwatch()
 
@@ -118,45 +114,7 @@ class StrategyBase(Strategy):
         """
         return self.proposals.admit(schedule, program_key)
 
-    # -- what searches beside it have measured ---------------------------------------------------
-
-    def take_in(self, found: Recorded) -> int | None:
-        """Propose a new program that another search has measured; return its id.
-
-        ``None`` where its trace makes no program, or another one.
-        """
-        try:
-            schedule = self.restored(found).replay()
-        except SchedlangError:
-            return None
-        if schedule.program_key != found.program_key:
-            return None
-        proposal = self.adopt(schedule, found.program_key)
-        return None if proposal is None else proposal.id
-
-    def restored(self, found: Recorded) -> Trace:
-        """Return the trace of a record as one of the space; SchedlangError where it is none."""
-        trace = Trace.from_json(found.trace_json, self.workload)
-        return trace if self.space.restorable else self.space.restored(trace)
-
     # -- the contract ----------------------------------------------------------------------------
-
-    def stand_beside(self, number: int, count: int) -> None:
-        self.share.number, self.share.count = number, count
-
-    def observe(self, found: Sequence[Recorded]) -> Sequence[int | None]:
-        ids = [
-            None if self.proposals.id_of(one.program_key) is not None else self.take_in(one)
-            for one in found
-        ]
-        self.tell(
-            [
-                Outcome(number, replace(one.measurement, id=number))
-                for number, one in zip(ids, found, strict=True)
-                if number is not None
-            ]
-        )
-        return ids
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         self.learn(self.proposals.settle(outcomes))

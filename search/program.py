@@ -98,16 +98,6 @@ class ProgramBuilder:
         """Make the same programs again."""
         return self.make(lambda trace: trace.replay(), list(traces))
 
-    def features_of(self, known: Sequence[tuple[str, Trace]]) -> list[Features | None]:
-        """Return the features of programs by their structural keys and traces.
-
-        Only those that were not extracted yet are made again.
-        """
-        new = [(key, trace) for key, trace in known if key not in self._features]
-        for (key, _), program in zip(new, self.replay(trace for _, trace in new), strict=True):
-            self._features.setdefault(key, None if program is None else program.features)
-        return [self._features[key] for key, _ in known]
-
     def make(
         self, function: Callable[[Any], Schedule], items: Sequence[Any]
     ) -> list[Program | None]:

@@ -57,7 +57,6 @@ class Proposals:
         self._pending: dict[int, Trace] = {}
         self._told: dict[int, Told] = {}
         self._ids: dict[str, int] = {}
-        self._keys: dict[int, str] = {}
         self._next_id = 0
 
     # -- proposing -------------------------------------------------------------------------------
@@ -85,30 +84,19 @@ class Proposals:
         ``program_key`` is its structural key, where the caller has computed it already.
         """
         proposal = Proposal(self._next_id, schedule, program_key)
-        known = self._ids.get(proposal.program_key)
-        if known is not None:
+        known = self._ids.setdefault(proposal.program_key, proposal.id)
+        if known != proposal.id:
             self.rejections.append(
                 Rejection("duplicate", "", f"the same program as proposal {known}")
             )
             return None
-        self.expect(proposal.trace, proposal.program_key)
-        return proposal
-
-    def expect(self, trace: Trace, program_key: str) -> int:
-        """Wait for the outcome of a new program; return its id."""
-        number = self._ids[program_key] = self._next_id
-        self._keys[number] = program_key
         self._next_id += 1
-        self._pending[number] = trace
-        return number
+        self._pending[proposal.id] = proposal.trace
+        return proposal
 
     def id_of(self, program_key: str) -> int | None:
         """Return the id of the proposal with this structural key, or ``None``."""
         return self._ids.get(program_key)
-
-    def key_of(self, id: int) -> str:
-        """Return the structural key of the proposal with this id."""
-        return self._keys[id]
 
     @property
     def count(self) -> int:
@@ -204,7 +192,6 @@ class Proposals:
             trace = Trace.from_json(text, self.workload)
             self._note([Told(int(number), trace, measurement)])
         self._ids = dict(sorted(self._ids.items(), key=lambda one: one[1]))
-        self._keys = {number: key for key, number in self._ids.items()}
         self.rejections = [Rejection(*map(str, rejection)) for rejection in stored["rejections"]]
 
 

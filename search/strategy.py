@@ -51,9 +51,9 @@ class Outcome:
 
 
 class Recorded(NamedTuple):
-    """A program that was measured, as a record has it: its trace as JSON, and its key.
+    """A proposal that was measured, as a record has it: its trace as JSON, and its program's key.
 
-    The measurement of a proposal has its id.
+    The measurement has the proposal's id.
     """
 
     trace_json: str
@@ -134,15 +134,6 @@ class Strategy(ABC):
         others too, with what was fast elsewhere. By default they are ignored. A trace that does not
         apply is refused like any other draw.
         """
-
-    def observe(self, found: Sequence[Recorded]) -> Sequence[int | None]:
-        """Learn what searches beside it have measured, so as not to propose it.
-
-        Called between other calls. Returns the ids of proposals that the programs have here from
-        now on, as if they had been proposed and told; None for one that is proposed already, or
-        that does not apply, and by default for all.
-        """
-        return [None] * len(found)
 
     def stand_beside(self, number: int, count: int) -> None:  # noqa: B027 - not every search can
         """Propose other programs than equal searches with other seeds, which go on beside it.

@@ -13,7 +13,6 @@ from schedlang.search.models.cost_model import CostModel, Example, energy, predi
 from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.program import Program
 from schedlang.search.proposals import Told
-from schedlang.tvm.analysis.statement_features import Features
 
 Values = Mapping[str, Any]
 
@@ -57,19 +56,14 @@ class Surrogate:
 
     def learn(self, programs: Sequence[Program], told: Sequence[Told]) -> None:
         """Learn from measured programs, and what was told of each."""
-        self.learn_features([program.features for program in programs], told)
-        with self._stopwatch.timing("model"):
-            self._learn_decisions(programs, told)
-
-    def learn_features(self, features: Sequence[Features | None], told: Sequence[Told]) -> None:
-        """Teach the cost model alone: the features of each program, and what was told of it."""
         examples = [
-            Example(table, one.latency, self._workload_key, one.trust)
-            for table, one in zip(features, told, strict=True)
-            if table is not None
+            Example(program.features, one.latency, self._workload_key, one.trust)
+            for program, one in zip(programs, told, strict=True)
+            if program.features is not None
         ]
         with self._stopwatch.timing("model"):
             self.cost_model.update(examples)
+            self._learn_decisions(programs, told)
 
     def _learn_decisions(self, programs: Sequence[Program], told: Sequence[Told]) -> None:
         if self._decision_model is not None:

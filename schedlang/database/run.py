@@ -15,7 +15,6 @@ LONGEST_STATE = 256 << 20
 
 # Names of single records in ``state`` and ``outcome``.
 _SINGLE = ("winner", "runner_up", "unscheduled")
-_PAIRS = ("leaders", "observed")
 # Of a state, as ``tune`` writes it.
 _BEGINNING = '{"records": ['
 
@@ -40,9 +39,9 @@ class Run:
     id: given by the database; None before.
     notes, tags: what the user said of it. ValueError for what is no text, and no words.
 
-    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"leaders"`` and
-    ``"observed"`` (pairs of an id and something else), ``"winner"``, ``"runner_up"`` and
-    ``"unscheduled"`` of a JSON object; ``mentioned`` and ``renumbered`` read them there.
+    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"leaders"`` (pairs
+    of an id and a trace), ``"winner"``, ``"runner_up"`` and ``"unscheduled"`` of a JSON object;
+    ``mentioned`` and ``renumbered`` read them there.
     """
 
     identity: str
@@ -156,16 +155,15 @@ def _renumbered(text: str, ids: Mapping[int, int]) -> str:
             stored[name] = ids[stored[name]]
     if "records" in stored:
         stored["records"] = [ids[number] for number in stored["records"]]
-    for name in _PAIRS:
-        if name in stored:
-            stored[name] = [[ids[number], other] for number, other in stored[name]]
+    if "leaders" in stored:
+        stored["leaders"] = [[ids[number], trace] for number, trace in stored["leaders"]]
     return json.dumps(stored)
 
 
 def _ids(stored: dict[str, Any]) -> list[int]:
     named = [stored.get(name) for name in _SINGLE]
-    paired = [number for name in _PAIRS for number, _ in stored.get(name, ())]
-    return [*stored.get("records", ()), *paired, *(one for one in named if one is not None)]
+    leaders = [number for number, _ in stored.get("leaders", ())]
+    return [*stored.get("records", ()), *leaders, *(one for one in named if one is not None)]
 
 
 @lru_cache(maxsize=2)  # what a host sends is checked, and then renumbered

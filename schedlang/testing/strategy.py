@@ -14,7 +14,6 @@ import json
 import random
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,12 +50,6 @@ def made_up_outcome(proposal: Proposal) -> Outcome:
     doubt = Disturbance(2, 9, latency / 2, latency) if drawn % 6 == 1 else None
     measured = Measurement(proposal.id, Status.OK, samples, verified=True, disturbance=doubt)
     return Outcome(proposal.id, measured)
-
-
-def observable(proposal: Proposal) -> Recorded:
-    """Make up what another search knows of a proposal."""
-    measurement = made_up_outcome(proposal).measurement
-    return Recorded(proposal.trace.to_json(), proposal.program_key, measurement)
 
 
 def drive(strategy: Strategy, rounds: int, n: int) -> list[Proposal]:
@@ -200,49 +193,6 @@ class StrategyContract:
         strategy.tell(outcomes)  # nothing of the refused calls was learned
         with pytest.raises(ValueError, match=str(outcomes[0].id)):
             strategy.tell(outcomes[:1])
-
-    # -- what searches beside it have measured ---------------------------------------------------
-
-    def test_what_it_observes_it_does_not_propose(
-        self, make_strategy: MakeStrategy, workload: Workload
-    ) -> None:
-        strategy, beside = (make_strategy(ORDINARY, workload, seed) for seed in (3, 4))
-        pending = strategy.ask(3)
-        found = [observable(one) for one in drive(beside, rounds=3, n=5)]
-        damaged = found[0]._replace(trace_json="no trace", program_key="of no program")
-        ids = strategy.observe([damaged, *found])
-        assert len(ids) == 1 + len(found) and ids[0] is None
-        taken = {
-            number: one for number, one in zip(ids[1:], found, strict=True) if number is not None
-        }
-        assert not taken.keys() & {one.id for one in pending}
-        assert list(strategy.observe(found)) == [None] * len(found), "they are known now"
-        strategy.tell([made_up_outcome(one) for one in pending])
-        later = drive(strategy, rounds=4, n=5)
-        assert not {one.program_key for one in taken.values()} & {one.program_key for one in later}
-        assert not taken.keys() & {one.id for one in later}
-
-    def test_a_search_that_has_observed_is_saved(
-        self, make_strategy: MakeStrategy, workload: Workload
-    ) -> None:
-        if not self.saves:
-            pytest.skip("it does not save its state")
-        one, other, beside = (make_strategy(ORDINARY, workload, seed) for seed in (3, 3, 4))
-        drive(one, rounds=2, n=5)
-        found = [observable(proposal) for proposal in drive(beside, rounds=2, n=5)]
-        taken = zip(one.observe(found), found, strict=True)
-        recorded = {
-            number: seen._replace(measurement=replace(seen.measurement, id=number))
-            for number, seen in taken
-            if number is not None
-        }
-        with one.beside(recorded):
-            state = one.save()
-        with other.beside(recorded):
-            other.load(state)
-        assert other.save() == one.save()
-        ours, theirs = (described(drive(s, rounds=3, n=5)) for s in (one, other))
-        assert ours == theirs
 
     # -- the same again --------------------------------------------------------------------------
 

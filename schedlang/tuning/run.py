@@ -164,7 +164,9 @@ class TuningRun:
             self.recorder.store()
             # What was not measured in time is pending: only asking again can take that up.
             if state.journal is not None and len(outcomes) == len(proposals):
-                state.journal.save(state)
+                state.journal.save(
+                    state.strategy, state.records, state.proposals, state.leaderboard
+                )
         return f"{trials} trial{'' if trials == 1 else 's'}"
 
     def _measure_unscheduled(self, bar: Progress | None = None) -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
 from schedlang.search.base import StrategyBase, check_setting
@@ -18,7 +17,7 @@ from schedlang.search.models.cost_model import CostModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Told
-from schedlang.search.strategy import Estimate, Proposal, Recorded
+from schedlang.search.strategy import Estimate, Proposal
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
@@ -101,7 +100,7 @@ class CoordinateDescent(StrategyBase):
             GradientBoosting(seed) if cost_model is None else cost_model,
             self.stopwatch,
         )
-        models = self._step_model, builder, self._program_model, self.share
+        models = self._step_model, builder, self._program_model
         self._line_searches = LineSearches(space, self.proposals, *models, significance)
         draws = lines - 1 if given is None else 0
         perturbation = Perturbation(self.proposals, *models)
@@ -185,20 +184,10 @@ class CoordinateDescent(StrategyBase):
         """Propose a program that another search made; no line search measures it again."""
         proposal = super().adopt(schedule, program_key)
         if proposal is not None:
-            self._builder.extract([Program(schedule)])
+            program = Program(schedule)
+            self._builder.extract([program])
+            self._program_model.note(proposal.id, program)
         return proposal
-
-    def take_in(self, found: Recorded) -> int | None:
-        """Wait for a program that another search has measured; it is not made here."""
-        try:
-            trace = self.restored(found)
-        except SchedlangError:
-            return None
-        fits = all(
-            one.distribution is None or one.distribution.permits(one.decision)
-            for one in trace.instructions
-        )
-        return self.proposals.expect(trace, found.program_key) if fits else None
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """Start line searches there before any other."""
@@ -207,7 +196,7 @@ class CoordinateDescent(StrategyBase):
 
     def stand_beside(self, number: int, count: int) -> None:
         """Take moves in another order than the others; only the first starts at the origin."""
-        super().stand_beside(number, count)
+        self._line_searches.beside = number, count
         if number:
             self._starts.leave_origin()
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
+from zlib import crc32
 
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.line_search import AwaitedPoint, LineSearch
@@ -14,7 +15,6 @@ from schedlang.search.coordinate_descent.step_model import Move, StepModel, take
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.share import Share, decisions_key
 from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space
 
@@ -32,13 +32,13 @@ class LineSearches:
     step_model: ranks the moves, and learns from them.
     builder: makes programs.
     program_model: picks among the programs that the best moves lead to.
-    share: which moves are taken first where others search beside it.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
 
     Attributes
     ----------
     converged: how many ended at a point without a faster neighbour, or that another had visited.
     measured: every outcome that was told, by id.
+    beside: number of this search, and of all that descend beside each other.
     """
 
     def __init__(
@@ -48,12 +48,11 @@ class LineSearches:
         step_model: StepModel,
         builder: ProgramBuilder,
         program_model: ProgramModel,
-        share: Share,
         significance: float,
     ) -> None:
         self.converged = 0
         self.measured: dict[int, Measurement] = {}
-        self._share = share
+        self.beside = 0, 1
         self._space = space
         self._proposals = proposals
         self._step_model = step_model
@@ -100,7 +99,6 @@ class LineSearches:
             new = self._new(promising)
             if not new:
                 continue
-            new = self._own(new)
             programs = [line.made[move] for line, move in new]
             line, move = new[self._program_model.fastest(programs)]
             program = line.made.pop(move)
@@ -141,10 +139,6 @@ class LineSearches:
             self._follow(line)
         return [] if met else list(new.values())
 
-    def _own(self, new: list[_Offer]) -> list[_Offer]:
-        """Return the moves to programs of this search's own; all where none leads to one."""
-        return [one for one in new if self._share.owns(one[0].made[one[1]].key)] or new
-
     def tell(self, told: Iterable[Told]) -> int:
         """Go on with what was measured; return how many ended because their start failed."""
         self.measured |= {one.id: one.measurement for one in told}
@@ -158,6 +152,7 @@ class LineSearches:
             return known, None
         proposal = self._proposals.admit(program.schedule, program.key)
         assert proposal is not None
+        self._program_model.note(proposal.id, program)
         return proposal.id, proposal
 
     def _failed(self, id: int) -> bool:
@@ -169,13 +164,12 @@ class LineSearches:
         As many as the model of programs compares. Line searches that have neither moves nor pending
         proposals have converged: they end.
         """
-        count = self._program_model.compared
-        most = count * self._share.count
+        count, (number, beside) = self._program_model.compared, self.beside
         found: list[tuple[float, LineSearch, Move]] = []
         for line in list(self._open):
             if line.id not in self.measured:
                 continue
-            offers = list(islice(line.offers(self._step_model, most_loss), most))
+            offers = list(islice(line.offers(self._step_model, most_loss), max(count, beside)))
             latency = math.log(self.measured[line.id].latency)
             found += [(latency + gain, line, move) for move, gain in offers]
             if not offers and not line.awaited:
@@ -183,7 +177,9 @@ class LineSearches:
                 self._end(line)
         found.sort(key=lambda one: one[0])
         promising = [(line, move) for _, line, move in found]
-        return self._share.own_first(promising, _key_there, count)
+        if beside > 1:
+            promising = _in_turn(promising, number, beside)
+        return promising[:count]
 
     def _follow(self, line: LineSearch) -> bool:
         """Go on to the best point that a line search knows of; return whether its start failed."""
@@ -225,7 +221,16 @@ class LineSearches:
         self.measured = {told.id: told.measurement for told in self._proposals.told}
 
 
-def _key_there(offer: _Offer) -> str:
-    """Return a text for the decisions where a move leads to."""
-    line, move = offer
-    return decisions_key(site_values(line.trace) | {step.site: step.decision for step in move})
+def _in_turn(promising: Sequence[_Offer], number: int, count: int) -> list[_Offer]:
+    """Return moves in an order in which searches beside each other take different ones.
+
+    Of each ``count`` moves in a row, every search begins with another one.
+    """
+
+    def turn(offer: _Offer) -> int:
+        line, move = offer
+        values = {**site_values(line.trace), **{step.site: step.decision for step in move}}
+        return (crc32(repr(sorted(values.items())).encode()) + number) % count
+
+    parts = (promising[place : place + count] for place in range(0, len(promising), count))
+    return [one for part in parts for one in sorted(part, key=turn)]

@@ -47,9 +47,14 @@ class ProgramModel:
         self._builder = builder
         self._stopwatch = stopwatch
         self._surrogate = Surrogate(cost_model, proposals.workload.key, stopwatch)
+        self._programs: dict[int, Program] = {}
         self._due = Due()
         self._learned = False
         self._taught: str | None = None
+
+    def note(self, id: int, program: Program) -> None:
+        """Keep the program of a proposal until its outcome is learned."""
+        self._programs[id] = program
 
     @property
     def compared(self) -> int:
@@ -79,8 +84,14 @@ class ProgramModel:
             return
         self._taught = self.save()
         self._learned = True
-        known = [(self._proposals.key_of(one.id), one.trace) for one in new]
-        self._surrogate.learn_features(self._builder.features_of(known), new)
+        # Those proposed before the search was loaded are only traces now.
+        missing = [one for one in new if one.id not in self._programs]
+        made = self._builder.replay([one.trace for one in missing])
+        for one, program in zip(missing, made, strict=True):
+            if program is not None:
+                self._programs[one.id] = program
+        seen = [one for one in new if one.id in self._programs]
+        self._surrogate.learn([self._programs.pop(one.id) for one in seen], seen)
 
     def save(self) -> str | None:
         """Return what the cost model knew before the first outcome; it learns those again."""

@@ -17,7 +17,6 @@ from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposal_kernel import Transition, movable, propose_at
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.share import Share, decisions_key
 from schedlang.spaces.space import Space
 
 # A perturbation changes 1 to 3 draws, and with this probability a choice as well.
@@ -51,10 +50,8 @@ class Perturbation:
         step_model: StepModel,
         builder: ProgramBuilder,
         program_model: ProgramModel,
-        share: Share,
     ) -> None:
         self._proposals = proposals
-        self._share = share
         self._step_model = step_model
         self._builder = builder
         self._program_model = program_model
@@ -71,7 +68,6 @@ class Perturbation:
         while some := list(islice(ranked, self._program_model.compared)):
             made = [one for one in self._builder.mutate(some) if one is not None]
             new = [one for one in made if self._proposals.id_of(one.key) is None]
-            new = [one for one in new if self._share.owns(one.key)] or new
             if new:
                 return new[self._program_model.fastest(new)]
         return None
@@ -106,9 +102,7 @@ class Perturbation:
             scores = self._step_model.scores([reached for _, reached in drawn])
             order.sort(key=lambda k: (-scores[k], k))
             self._step_model.screened += max(len(order) - 1, 0)
-        ranked = [drawn[k] for k in order]
-        first = self._share.own_first(ranked, lambda one: decisions_key(one[1]), _TRIED)
-        return (transition for transition, _ in first)
+        return (drawn[k][0] for k in order[:_TRIED])
 
 
 def _identity(values: Mapping[str, Any]) -> _Identity:

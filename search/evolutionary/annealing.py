@@ -11,7 +11,6 @@ from schedlang.language.schedule import Trace
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposal_kernel import Mutation, ProposalKernel, Transition, cross
 from schedlang.search.proposals import Proposals
-from schedlang.search.share import Share
 from schedlang.search.surrogate import Surrogate
 
 Values = Mapping[str, Any]
@@ -160,7 +159,6 @@ class Annealing:
     builder: makes the programs.
     surrogate: predicts their latencies; trained before the first round.
     rng: everything random is drawn from it.
-    share: which programs are the best where others search beside it.
     jump: probability that a step goes to another sketch.
     temperatures: one for each sweep of a round.
 
@@ -176,7 +174,6 @@ class Annealing:
         builder: ProgramBuilder,
         surrogate: Surrogate,
         rng: random.Random,
-        share: Share,
         *,
         jump: float,
         temperatures: Sequence[float],
@@ -187,7 +184,6 @@ class Annealing:
         self._builder = builder
         self._surrogate = surrogate
         self._rng = rng
-        self._share = share
         self._kernel = ProposalKernel(jump)
         self._temperatures = temperatures
 
@@ -213,8 +209,7 @@ class Annealing:
         order = sorted(range(len(reserve)), key=lambda k: (-scores[k], k))
         self.reserve = {reserve[k].key: reserve[k] for k in order[: _RESERVE + n]}
         self.dropped += len(reserve) - len(self.reserve)
-        ranked = [reserve[k] for k in order[: 2 * n * self._share.count]]
-        return self._share.own_first(ranked, lambda one: one.key, n)
+        return [reserve[k] for k in order[:n]]
 
     def _starts(self, fastest: Sequence[Program], count: int) -> list[Program]:
         """Choose where chains start.

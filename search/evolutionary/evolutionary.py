@@ -85,7 +85,6 @@ class Evolutionary(StrategyBase):
             self._builder,
             self._surrogate,
             self.rng,
-            self.share,
             jump=jump,
             temperatures=temperatures(hot, cold, sweeps),
         )
@@ -115,7 +114,6 @@ class Evolutionary(StrategyBase):
         if proposal is not None:
             program = self._proposed[proposal.id] = Program(schedule)
             self._builder.extract([program])
-            self._annealing.reserve.pop(proposal.program_key, None)
         return proposal
 
     def suggest(self, traces: Sequence[Trace]) -> None:

@@ -12,7 +12,7 @@ from schedlang.search.models.cost_model import CostModel, plausible
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program, extract_features
 from schedlang.search.proposals import Told
-from schedlang.search.strategy import Proposal, Recorded
+from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate
 from schedlang.search.tree.descent import Descent, Rollout
 from schedlang.search.tree.tree import Node, Prior, Selection, dump_tree, load_tree
@@ -115,13 +115,6 @@ class TreeSearch(StrategyBase):
             self._leaves[proposal.id] = there.commit()
             self._remember(proposal.id, Program(schedule))
         return proposal
-
-    def observe(self, found: Sequence[Recorded]) -> Sequence[int | None]:
-        """Reward the ways there; without a new best, patience is as before."""
-        best, without_gain = self._best, self._without_gain
-        ids = super().observe(found)
-        self._without_gain = without_gain if self._best is best else 0
-        return ids
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """The next descents take their decisions, where these are possible; patience is new."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlang.errors import HostError
 
-_MAGIC = b"schedlang-hosts-2\n"
+_MAGIC = b"schedlang-hosts-1\n"
 LONGEST = 1 << 28
 """Maximum number of bytes of a message, and of a text in it."""
 _LONGEST_HEADER = 1 << 24
@@ -62,19 +62,11 @@ def printable(text: str) -> str:
 
 def inflate(frame: bytes, most: int = LONGEST) -> str:
     """Return the text of a frame; HostError where it is damaged, or longer than ``most`` bytes."""
-    try:
-        return inflated(frame, most).decode()
-    except UnicodeDecodeError as error:
-        raise HostError(f"a part of a message is damaged: {error}") from None
-
-
-def inflated(frame: bytes, most: int = LONGEST) -> bytes:
-    """Return the content of a frame; HostError as in ``inflate``."""
     reader = zlib.decompressobj()
     try:
         content = reader.decompress(frame, most)
-    except zlib.error as error:
+        if not reader.eof:
+            raise HostError("a part of a message is cut off, or too long")
+        return content.decode()
+    except (zlib.error, UnicodeDecodeError) as error:
         raise HostError(f"a part of a message is damaged: {error}") from None
-    if not reader.eof:
-        raise HostError("a part of a message is cut off, or too long")
-    return content

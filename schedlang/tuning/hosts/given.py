@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
@@ -21,7 +20,6 @@ from schedlang.targets import Target
 from schedlang.tuning.options import NETWORK_TRIALS, TRIALS, TUNE, TUNE_NETWORK
 from schedlang.tuning.session import Call, Task
 from schedlang.tuning.session.tasks import task_of_network, task_of_tune
-from schedlang.tvm.analysis.statement_features import Features
 from schedlang.workloads.workload import Workload
 
 _NEEDS_CLOUDPICKLE = (
@@ -113,17 +111,12 @@ class Given:
         moves_data: bool,
         number: int = 0,
         count: int = 1,
-        features: dict[str, Features | None] | None = None,
     ) -> Task:
         """Return what a session tunes for a program.
 
-        ``number`` is that of the run, of ``count`` that search the program beside each other;
-        ``features`` are those that are known, by structural key, to which the search adds.
+        ``number`` is that of the run, of ``count`` that search the program beside each other.
         """
         space = self.target.default_space() if self.space is None else self.space
-        if features is not None and space.known_features is None:
-            space = copy(space)
-            space.known_features = features
         if self.network:
             task = task_of_network(
                 workload,

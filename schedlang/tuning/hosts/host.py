@@ -184,12 +184,7 @@ class OpenRun:
         self._stored = Stored(database, order)
         number, count = order.place
         task = given.task(
-            workload,
-            order.run.seed,
-            moves_data=moves_data,
-            number=number,
-            count=count,
-            features=self._stored.features,
+            workload, order.run.seed, moves_data=moves_data, number=number, count=count
         )
         self._run = TaskRun(task, self._call, self._stack)
         self._run.identity = order.run.identity
@@ -221,7 +216,10 @@ class OpenRun:
         before = 0 if whole else len(state.records)
         cut = ended = False
         finished = order.finished
-        informed = self._inform(order)
+        suggested = stored.traces(order.suggested, run.task.space, run.task.workload)
+        if suggested and not state.unfinished:  # else it cannot be saved
+            state.strategy.suggest(suggested)
+            run.save()
         if order.what == FINALS:
             state.enter(stored.records(order.rivals))
             run.conclude(order.finals_seconds)
@@ -234,7 +232,6 @@ class OpenRun:
             cut, finished = found.cut or run.out_of_time, found.finished
             ended = run.trials < wanted and not cut
             if not cut:  # what is pending then can only be asked for again
-                _ = informed or self._inform(order)
                 run.save()
         self._token, self._cut = os.urandom(8).hex(), cut
         latency = run.unscheduled_latency
@@ -255,24 +252,6 @@ class OpenRun:
             seconds=self._call.budget.elapsed - began,
         )
         return stored.reply(reply, run)
-
-    def _inform(self, order: Order) -> bool:
-        """Tell the search what others have found, and keep that; say whether it is possible now."""
-        run, state, stored = self._run, self._run.state, self._stored
-        suggested = stored.traces(order.suggested, run.task.space, run.task.workload)
-        beside = stored.records(order.beside)
-        if not (suggested or beside):
-            return True
-        if not self._is_saved(order):
-            return False
-        if state.observe(beside) or suggested:
-            state.strategy.suggest(suggested)
-            run.save()
-        return True
-
-    def _is_saved(self, order: Order) -> bool:
-        """Whether its search can be restored: one that is asked again would not have been told."""
-        return not self._run.state.unfinished and (bool(order.state.frame) or self._run.save())
 
     def close(self) -> None:
         """Forget it."""

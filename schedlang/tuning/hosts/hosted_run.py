@@ -13,7 +13,7 @@ from schedlang.database import Database, Record, RunHistory
 from schedlang.database.maintenance.history import as_history, details_of
 from schedlang.database.parts import add_part, records_to_json
 from schedlang.database.programs import program_text
-from schedlang.database.run import Ask, mentioned, told
+from schedlang.database.run import Ask, told
 from schedlang.measurement import Status
 from schedlang.tuning.hosts.frames import deflate, inflate
 from schedlang.tuning.hosts.messages import FINALS, SEARCH, Block, Order, Reply, State
@@ -43,7 +43,6 @@ class HostedRun(TaskRun):
     is_over: whether time has ended its search.
     idle: number of slices in a row that told its search nothing new.
     restarts: how often it was begun again since a slice measured something.
-    noted: number of the task's records that its search knows, or was told to learn from.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class HostedRun(TaskRun):
         super().__init__(task, call, stack)
         self._place = place
         self.busy = self.exhausted = self.is_over = self._keeps_default = False
-        self.idle = self.restarts = self.noted = 0
+        self.idle = self.restarts = 0
         self._text, self._packed = text, packed
         self._told: list[Record] = []
         self._trials = 0
@@ -84,7 +83,7 @@ class HostedRun(TaskRun):
         own = database.query(run_id=journal.id)
         # What finals added to it, and the other runs of the task, is in the outcome only.
         ids = told(replace(journal.run, outcome="") if journal.run.state else journal.run)
-        others = database.get({*ids, *mentioned(journal.run)} - {one.id for one in own})
+        others = database.get(set(ids) - {one.id for one in own})
         by_id = {one.id: one for one in (*own, *others)}
         named = [by_id[number] for number in ids if number in by_id]
         later = [one for one in own if one.id not in ids and one.proposal is not None]
@@ -181,19 +180,16 @@ class HostedRun(TaskRun):
         seconds: float,
         blocks: Sequence[Block],
         suggested: Sequence[Record],
-        beside: Sequence[Record],
     ) -> Order:
         """Return the order for a slice of this many trials.
 
-        ``blocks`` have the records of the task's other runs, of which ``suggested`` are some to go
-        on from, and ``beside`` those to learn from.
+        ``blocks`` have the records of the task's other runs, of which ``suggested`` are some.
         """
         return replace(
-            self._order(serial, SEARCH, blocks, [*suggested, *beside]),
+            self._order(serial, SEARCH, blocks, suggested),
             trials=trials,
             seconds=None if math.isinf(seconds) else seconds,
             suggested=[one.id or 0 for one in suggested],
-            beside=[one.id or 0 for one in beside],
         )
 
     def finals_order(
@@ -269,7 +265,7 @@ class HostedRun(TaskRun):
         self._after, self._latest = reply.token, new
         self._asks = [*self._asks, *part.asks]  # an order that is under way has the ones before
         if stored:
-            self._blocks.append(Block(journal.id, new, reply.records, reply.features))
+            self._blocks.append(Block(journal.id, new, reply.records))
         self.ending = journal.ending
         self.exhausted = self.exhausted or reply.ended
         self._unscheduled = next((one for one in stored if one.unscheduled), self._unscheduled)

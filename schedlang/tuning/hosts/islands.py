@@ -1,8 +1,8 @@
 """A task that hosts search: one run of it, or several beside each other.
 
-Each run searches with a seed of its own, learns from what the others have measured, and goes on
-from where they were fastest. So more hosts can search one task than a search can propose programs
-for.
+Each run searches with a seed of its own and is told what the others have measured, so that no
+program is measured twice, and where they were fastest. So more hosts can search one task than a
+search can propose programs for.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class Islands:
         self.trials = self.doubles = 0
         self._keys: set[str] = set()
         self._known: dict[int | None, Record] = {}
-        self._tellers: dict[int | None, HostedRun] = {}
         self._suggested: set[str] = set()
         self._orders: dict[int, tuple[HostedRun, int]] = {}
         self._opened = self._concluded = False
@@ -85,7 +84,7 @@ class Islands:
             another.open()
             self.runs.append(another)
         for run in self.runs:
-            self._note(run, run.records)
+            self._note(run.records)
 
     @property
     def is_known(self) -> bool:
@@ -171,8 +170,9 @@ class Islands:
             run.open()
             self.runs.append(run)
         run = self.runs[place]
-        suggested, beside = self._suggested_to(run), self._new_beside(run)
-        order = run.search_order(serial, trials, seconds, self._blocks_for(run), suggested, beside)
+        order = run.search_order(
+            serial, trials, seconds, self._blocks_for(run), self._suggested_to(run)
+        )
         self._orders[serial] = run, trials
         return order
 
@@ -189,14 +189,12 @@ class Islands:
         run, _ = self._orders.pop(order.serial)
         had = {one.id for one in run.records}
         found = run.take(reply, host, self._known)
-        new = self._note(run, found)
+        new = self._note(found)
         if order.what == FINALS:
             if run.ending is not None:
                 self._conclude(run, run.ending)
             return new
         run.is_over = reply.cut
-        if reply.again:
-            run.noted = 0
         # Slices whose records are all known need no measuring: they have to end some time.
         idle = not reply.cut and not reply.again and all(one.id in had for one in found)
         run.idle = run.idle + 1 if idle else 0
@@ -236,13 +234,13 @@ class Islands:
         """Number of trials of the slices that are under way."""
         return sum(trials for _, trials in self._orders.values())
 
-    def _note(self, run: HostedRun, records: Sequence[Record]) -> list[Record]:
-        """Keep a run's records that none has had; count the programs that two have measured."""
+    def _note(self, records: Sequence[Record]) -> list[Record]:
+        """Keep the records that no run has had; count the programs that two have measured."""
         new = []
         for record in records:
             if record.id in self._known:
                 continue
-            self._known[record.id], self._tellers[record.id] = record, run
+            self._known[record.id] = record
             self.doubles += record.program_key in self._keys
             self._keys.add(record.program_key)
             self.trials += record.status is not Status.REJECTED
@@ -259,12 +257,6 @@ class Islands:
             for block in other.blocks
             if block.ids and block.ids[0] > run.knew
         ]
-
-    def _new_beside(self, run: HostedRun) -> list[Record]:
-        """Return what other runs have measured since the last order of a run."""
-        new = self.records[run.noted :]
-        run.noted = len(self.records)
-        return [record for record in new if self._tellers[record.id] is not run]
 
     def _suggested_to(self, run: HostedRun) -> list[Record]:
         """Return the record of a program that a run should go on from, if there is one.

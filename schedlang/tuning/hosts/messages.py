@@ -19,14 +19,10 @@ from schedlang.database.run import Ask, Run, mentioned
 from schedlang.database.sqlite.rows import ask_of, run_of, run_row
 from schedlang.errors import DatabaseError, HostError
 from schedlang.tuning.hosts.frames import deflate, inflate, pack, printable, unpack
-from schedlang.tuning.hosts.tables import unpack_tables
 from schedlang.tuning.resume.ending import Ending
-from schedlang.tvm.analysis.statement_features import Features
 
 # Characters of a host's name, and bytes of what is new of a run; its state may be longer.
 _LONGEST_NAME, _LONGEST_PART = 200, 1 << 26
-# Bytes of features in a reply; of those in an order, the newest count.
-_LONGEST_FEATURES, _FEATURES_OF_ORDER = 1 << 22, 1 << 24
 
 SEARCH, FINALS = "search", "finals"
 MEASURED, UNTUNABLE, REFUSED, FAILED = "measured", "untunable", "refused", "failed"
@@ -43,17 +39,11 @@ class Block:
     run: the run that measured them, by its id in the driver's database; 0 for none that matters.
     ids: of the records in the driver's database, in their order.
     frame: the records, deflated; the ids in it do not count.
-    features: of their programs (``pack_tables``); empty where no host has sent them.
     """
 
     run: int
     ids: Sequence[int]
     frame: bytes = field(repr=False)
-    features: bytes = field(default=b"", repr=False)
-
-    def tables(self) -> list[Features | None]:
-        """Return the features of the records' programs; None where they are not known."""
-        return unpack_tables(self.features, len(self.ids))
 
     def records(self) -> list[Record]:
         """Return the records with the driver's ids."""
@@ -103,7 +93,6 @@ class Order:
     blocks: records of it, and of other runs that are known: their programs need no measuring.
     rivals: ids of the fastest records of the task's other runs; finals are held between all.
     suggested: ids of records that the search should go on from.
-    beside: ids of records of the task's other runs that it should learn from.
     trials: number of trials of the slice.
     seconds: limit of the slice, after which no batch begins; None for none.
     used: seconds that the call has used so far.
@@ -128,7 +117,6 @@ class Order:
     blocks: Sequence[Block] = ()
     rivals: Sequence[int] = ()
     suggested: Sequence[int] = ()
-    beside: Sequence[int] = ()
     trials: int = 0
     seconds: float | None = None
     used: float = 0.0
@@ -147,7 +135,6 @@ class Order:
         "latest",
         "rivals",
         "suggested",
-        "beside",
         "trials",
         "seconds",
         "used",
@@ -168,11 +155,7 @@ class Order:
             "state": [self.state.new, self.state.asks],
             "blocks": [[block.run, block.ids] for block in self.blocks],
         }
-        left, blocks = _FEATURES_OF_ORDER, []
-        for block in reversed(self.blocks):
-            left -= len(block.features)
-            blocks += [block.features if left >= 0 else b"", block.frame]
-        blocks.reverse()
+        blocks = [block.frame for block in self.blocks]
         return pack(header, [self.call, self.task, self.state.frame, *blocks, *self.programs])
 
     @classmethod
@@ -190,10 +173,10 @@ class Order:
                 place=tuple(header["place"]),
                 state=State(state, *header["state"]),
                 blocks=[
-                    Block(run, ids, *others[2 * place : 2 * place + 2])
-                    for place, (run, ids) in enumerate(blocks)
+                    Block(run, ids, frame)
+                    for (run, ids), frame in zip(blocks, others, strict=False)
                 ],
-                programs=others[2 * len(blocks) :],
+                programs=others[len(blocks) :],
                 **{name: header[name] for name in cls._PLAIN},
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -221,7 +204,7 @@ class Reply:
         order, in order; new ones have those of ``records``: -1, -2, ...
     seconds: wall time that the order took.
     part: what is new of the run, but for its records and its state.
-    records: new ones, deflated; features: of their programs (``pack_tables``).
+    records: new ones, deflated.
     state: of the search, deflated; empty where it could not be saved.
     """
 
@@ -243,7 +226,6 @@ class Reply:
     seconds: float = 0.0
     part: RunPart | None = field(default=None, repr=False)
     records: bytes = field(default=b"", repr=False)
-    features: bytes = field(default=b"", repr=False)
     state: bytes = field(default=b"", repr=False)
 
     _PLAIN: ClassVar[Mapping[str, Any]] = {
@@ -269,7 +251,7 @@ class Reply:
         """Return it as bytes."""
         header = {name: getattr(self, name) for name in self._PLAIN}
         part = b"" if self.part is None else deflate(self.part.to_json())
-        return pack(header, [part, self.records, self.features, self.state])
+        return pack(header, [part, self.records, self.state])
 
     @classmethod
     def unpack(cls, message: object) -> Reply:
@@ -287,9 +269,7 @@ class Reply:
             if least is not None and not 0.0 < least < math.inf:
                 raise ValueError(f"the unscheduled program takes {least} s")
             header["name"] = printable(header["name"])[:_LONGEST_NAME]
-            part, records, features, state = frames
-            if len(features) > _LONGEST_FEATURES:
-                raise ValueError(f"features of {len(features):,} bytes")
+            part, records, state = frames
             found = None
             if part:
                 new = records_from_json(inflate(records, _LONGEST_PART))
@@ -297,7 +277,7 @@ class Reply:
                     raise ValueError("records are numbered -1, -2, ...")
                 found = RunPart.from_json(inflate(part, _LONGEST_PART), new)
             plain = {name: header[name] for name in cls._PLAIN}
-            return cls(**plain, part=found, records=records, features=features, state=state)
+            return cls(**plain, part=found, records=records, state=state)
         except (KeyError, TypeError, ValueError, DatabaseError) as error:
             raise HostError(f"this is no reply: {error!s:.200}") from error
 

@@ -15,9 +15,7 @@ from schedlang.language.schedule import Trace
 from schedlang.spaces.space import Space
 from schedlang.tuning.hosts.frames import deflate, inflate
 from schedlang.tuning.hosts.messages import Block, Order, Reply
-from schedlang.tuning.hosts.tables import pack_tables
 from schedlang.tuning.session import TaskRun
-from schedlang.tvm.analysis.statement_features import Features
 from schedlang.workloads.workload import Workload
 
 
@@ -28,10 +26,6 @@ class Stored:
     ----------
     database: empty; it is filled.
     order: tells what with.
-
-    Attributes
-    ----------
-    features: of programs, by structural key, as far as hosts have sent them; searches add to them.
     """
 
     def __init__(self, database: Database, order: Order) -> None:
@@ -39,8 +33,7 @@ class Stored:
         # Ids here by the driver's, and the number of asks that the driver has.
         self._ids: dict[int, int] = {}
         self._asks = len(order.asks)
-        self.features: dict[str, Features | None] = {}
-        records = self._read(order.blocks)
+        records = _records_of(order.blocks)
         # Ids grow as the driver's do, so that "up to this id" means the same.
         ids = {number: place for place, number in enumerate(sorted(records), start=1)}
         for text in order.programs:
@@ -76,21 +69,11 @@ class Stored:
         """Take in what is new since the last reply: the driver's ids, and records of other runs."""
         self._ids |= zip(order.latest, self._latest, strict=True)
         blocks = [one for one in order.blocks if not self._ids.keys() >= set(one.ids)]
-        records = self._read(blocks)
+        records = _records_of(blocks)
         new = {number: one for number, one in records.items() if number not in self._ids}
         with self._database.transaction():
             self._insert(new)
         self._known += len(new)
-
-    def _read(self, blocks: Sequence[Block]) -> dict[int, tuple[int, Record]]:
-        """Return the records of blocks, each with its run, by the driver's ids."""
-        found = {}
-        for block in blocks:
-            for record, table in zip(block.records(), block.tables(), strict=True):
-                found[record.id or 0] = block.run, record
-                if table is not None:
-                    self.features.setdefault(record.program_key, table)
-        return found
 
     def _insert(self, records: Mapping[int, tuple[int, Record]]) -> None:
         """Store records by the driver's ids, each with the run that measured it."""
@@ -149,6 +132,10 @@ class Stored:
             told=[ids[number] for number in reply.told],
             part=replace(part, run=replace(part.run, state="", id=0, known=known), records=()),
             records=deflate(records_to_json(part.records)),
-            features=pack_tables([self.features.get(one.program_key) for one in part.records]),
             state=deflate(saved) if saved else b"",
         )
+
+
+def _records_of(blocks: Sequence[Block]) -> dict[int, tuple[int, Record]]:
+    """Return the records of blocks, each with its run, by the driver's ids."""
+    return {one.id or 0: (block.run, one) for block in blocks for one in block.records()}

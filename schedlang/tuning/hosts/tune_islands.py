@@ -25,9 +25,6 @@ from schedlang.tuning.run import FINALS_SECONDS
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.workloads.workload import Workload
 
-# Trials under way at the same time, where slices can be so small: no search knows their outcomes.
-_UNDER_WAY = 64
-
 
 def given_of(
     call: Call,
@@ -133,9 +130,10 @@ class Tuning:
 
     def _slice(self, place: int) -> int:
         """Return the size of a slice: several for each host, so that they tell each other."""
-        trials, hosts = self._call.trials, self._hosts.at_once
-        most = min(SLICE, _UNDER_WAY // hosts, SLICE if trials is None else trials // (8 * hosts))
-        return max(most, 4)
+        trials = self._call.trials
+        if trials is None:
+            return SLICE
+        return max(min(SLICE, trials // (8 * self._hosts.at_once)), 4)
 
     def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None) -> None:
         if reply.how == UNTUNABLE:

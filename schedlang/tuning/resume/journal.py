@@ -13,19 +13,17 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from schedlang.database import Ask, Database, Record, Run
 from schedlang.database.owner import is_alive, this_process
 from schedlang.database.run import LONGEST_STATE
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement.clock import SYSTEM, Clock
-from schedlang.search import Proposal, Recorded
+from schedlang.search import Proposal, Recorded, Strategy
+from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
 from schedlang.tuning.resume.ending import Ending
-
-if TYPE_CHECKING:
-    from schedlang.tuning.resume.state import RunState
 
 # Fraction of a run's time that saving the search's state may take, approximately.
 _SAVING_PART = 0.05
@@ -162,14 +160,18 @@ class Journal:
         """Return the asks after the search's saved state, in order."""
         return self._asks[self.run.state_asks :]
 
-    def restore(self, state: RunState) -> Mapping[int | None, str] | None:
-        """Bring a run whose search was not asked yet to its saved state, but for the leaderboard.
+    def restore(
+        self, strategy: Strategy
+    ) -> tuple[list[Record], list[int | None], Mapping[int | None, str]] | None:
+        """Restore the saved state of a search that was not asked yet.
 
-        Returns the traces of the fastest records as JSON text, by the record's id. ``None`` if the
-        state cannot be loaded: discard the search then, and repeat the run with a new one.
+        Returns the records that it was told of by then, in order, their proposals (see
+        ``RunState``), and the traces of the fastest of them as JSON text, by the record's id.
+        ``None`` if the state cannot be loaded: discard the search then, and repeat the run with a
+        new one.
         """
         if not self.run.state:
-            return {}
+            return [], [], {}
         try:
             stored: Any = json.loads(self.run.state)
             records = self.records([int(number) for number in stored["records"]])
@@ -180,17 +182,12 @@ class Journal:
                 proposals = [None if one is None else int(one) for one in stored["proposals"]]
             else:  # older versions saved all that the search was told
                 proposals = [r.proposal if r.run_id == self.id else None for r in records]
-            pairs = stored.get("observed", [])
-            others = self.records([int(number) for number, _ in pairs])
-            ids = [int(proposal) for _, proposal in pairs]
-            with state.strategy.beside(_recorded(records, proposals) | _recorded(others, ids)):
-                state.strategy.load(stored["search"])
+            with strategy.beside(_recorded(records, proposals)):
+                strategy.load(stored["search"])
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError, SchedlangError):
             self.forget_state()
             return None
-        state.records, state.proposals, state.earlier = records, proposals, len(records)
-        state.observed = dict(zip(ids, others, strict=True))
-        return leaders
+        return records, proposals, leaders
 
     def forget_state(self) -> None:
         """Have the search asked again from the beginning."""
@@ -221,40 +218,41 @@ class Journal:
         """
         return self.database.claim_programs(self.id, program_keys)
 
-    def save(self, state: RunState, *, always: bool = False) -> bool:
+    def save(
+        self,
+        strategy: Strategy,
+        records: Sequence[Record],
+        proposals: Sequence[int | None],
+        leaderboard: Leaderboard,
+        *,
+        always: bool = False,
+    ) -> bool:
         """Keep the state of a search that was told all it asked for, if that takes little time.
 
-        What records have of its proposals is not stored again. ``always`` keeps it however long
-        that takes. Returns whether it is kept.
+        ``proposals`` are those of the records (see ``RunState``): what the records have of them is
+        not stored again. ``always`` keeps it however long that takes. Returns whether it is kept.
         """
         started = self._clock.now()
         if not always and (started - self._saved_at) * _SAVING_PART < self._saving_takes:
             return False
         try:
-            recorded = _recorded(state.records, state.proposals)
-            recorded |= _recorded([*state.observed.values()], [*state.observed])
-            with state.strategy.beside(recorded):
-                search = state.strategy.save()
+            with strategy.beside(_recorded(records, proposals)):
+                search = strategy.save()
         except SchedlangError:
             return False  # it is asked again instead
-        ids = [record.id for record in state.records]
+        ids = [record.id for record in records]
         known = set(ids)
-        kept: dict[str, Any] = {
-            "records": ids,
-            "proposals": state.proposals,
-            "leaders": [
-                (one.record.id, one.schedule.trace.to_json())
-                for one in state.leaderboard.fastest_first
-                if one.record.id in known
-            ],
-            "search": search,
-        }
-        if state.observed:
-            kept["observed"] = [(record.id, number) for number, record in state.observed.items()]
-        text = json.dumps(kept)
-        if len(text) > LONGEST_STATE:
+        leaders = [
+            (one.record.id, one.schedule.trace.to_json())
+            for one in leaderboard.fastest_first
+            if one.record.id in known
+        ]
+        state = json.dumps(
+            {"records": ids, "proposals": proposals, "leaders": leaders, "search": search}
+        )
+        if len(state) > LONGEST_STATE:
             return False  # it could not be read back
-        self.run = replace(self.run, state=text, state_asks=len(self._asks))
+        self.run = replace(self.run, state=state, state_asks=len(self._asks))
         self.database.update_run(self.run)
         self._saved_at = self._clock.now()
         self._saving_takes = self._saved_at - started

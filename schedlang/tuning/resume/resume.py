@@ -57,13 +57,17 @@ def _another(state: RunState, make_strategy: Callable[[], Strategy]) -> RunState
 def _restore(state: RunState) -> bool:
     """Bring a run to its saved state, if it has one; False when that cannot be loaded."""
     assert state.journal is not None
-    leaders = state.journal.restore(state)
-    if leaders is None:
+    restored = state.journal.restore(state.strategy)
+    if restored is None:
         return False
-    fastest = _replayed(state.records, leaders, state.workload)
+    records, proposals, leaders = restored
+    fastest = _replayed(records, leaders, state.workload)
     if fastest is None:
         state.journal.forget_state()
         return False
+    state.records += records
+    state.proposals += proposals
+    state.earlier += len(records)
     for record, schedule in fastest:
         state.leaderboard.add(record, schedule)
     return True

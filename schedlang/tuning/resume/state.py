@@ -10,7 +10,7 @@ from schedlang.database import Record
 from schedlang.database.programs import replayed
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.search import Outcome, Proposal, Recorded, Strategy
+from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
 from schedlang.tuning.resume.journal import Journal
@@ -32,9 +32,8 @@ class RunState:
     records: in the order in which the search was told them, starting with earlier calls'.
     proposals: the proposal of each of them; None where its trace is not the record's, as another
         run has found the program on another way.
-    observed: records of runs beside this one that the search learned from, by the ids that their
-        programs have as its proposals.
-    earlier: number of ``records`` that were not measured in this call.
+    entered: number of them that only take part in the end, as runs beside this one measured them.
+    earlier: number of them that were not measured in this call.
     unfinished: proposals of the batch that an earlier call left partly unmeasured.
     """
 
@@ -45,14 +44,15 @@ class RunState:
     warm_start: WarmStart | None = None
     records: list[Record] = field(default_factory=list)
     proposals: list[int | None] = field(default_factory=list)
-    observed: dict[int, Record] = field(default_factory=dict)
+    entered: int = 0
     earlier: int = 0
     unfinished: list[Proposal] = field(default_factory=list)
 
     @property
     def trials(self) -> int:
         """Number of candidates that were measured: all but the rejected ones, which never ran."""
-        return sum(record.status is not Status.REJECTED for record in self.records)
+        ran = sum(record.status is not Status.REJECTED for record in self.records)
+        return ran - self.entered
 
     @property
     def rejected_last(self) -> int:
@@ -86,29 +86,18 @@ class RunState:
         """Let records of runs beside this one win: those whose programs it has not measured."""
         known = {one.program_key for one in self.records}
         for record in records:
-            if record.program_key in known:
-                continue
-            known.add(record.program_key)
-            schedule = replayed(record, self.workload)
-            if schedule is not None:
+            schedule = None if record.program_key in known else replayed(record, self.workload)
+            if schedule is not None and schedule.program_key == record.program_key:
+                known.add(record.program_key)
                 self.add_unproposed(record, schedule)
+                self.entered += 1
+                self.earlier += 1
 
     def reuse(self, record: Record, proposal: Proposal) -> Outcome:
         """Add a record of an earlier call or another run; return the outcome to tell."""
         self.add(record, proposal)
         self.earlier += 1
         return Outcome(proposal.id, as_measurement(record, proposal.id))
-
-    def observe(self, records: Sequence[Record]) -> bool:
-        """Let the search learn from what runs beside this one have measured; say whether it has."""
-        found = [
-            Recorded(one.trace_json, one.program_key, as_measurement(one, 0)) for one in records
-        ]
-        numbers = self.strategy.observe(found)
-        pairs = zip(numbers, records, strict=True)
-        taken = {number: record for number, record in pairs if number is not None}
-        self.observed |= taken
-        return bool(taken)
 
     def find_unscheduled(self) -> Record | None:
         """Return a record of the unscheduled program, of this run or of another, if any."""

@@ -321,7 +321,7 @@ class TaskRun:
         until = self._call.budget.clock.now() + seconds
         run = self.run
         measurer = self._call.measuring.on(self.task.workload)
-        known = self.best_of([*run.state.records, *run.state.observed.values()])
+        known = self.best_of(run.state.records)
         measurer.best_so_far = known if math.isfinite(known) else None
         before = len(run.state.records)
         batch = self._call.batch or batch_for(measurer.parallel, self._call.trials)
@@ -334,7 +334,9 @@ class TaskRun:
         assert journal is not None
         if state.unfinished:
             return False
-        return journal.save(state, always=True)
+        return journal.save(
+            state.strategy, state.records, state.proposals, state.leaderboard, always=True
+        )
 
     def best_of(self, records: Sequence[Record]) -> float:
         """Return the lowest latency of records that may win, in seconds; NaN without any."""
@@ -352,16 +354,20 @@ class TaskRun:
 
         Their samples take ``finals_seconds`` at most; None for as many as planned.
         """
-        self._enter_observed()
+        self._enter_others()
         if self._call.budget.finals_seconds > 0:
             self._call.measuring.on(self.task.workload)
             self.run.conclude(finals_seconds)
 
-    def _enter_observed(self) -> None:
-        """Let the fastest win that the search has learned of: runs beside it measured them."""
-        won = self.that_may_win(self.state.observed.values())
-        won.sort(key=lambda one: one.most)
-        self.state.enter(won[: self._call.finals + 1])
+    def _enter_others(self) -> None:
+        """Let the fastest win that runs beside this one measured, in an earlier call with hosts."""
+        state = self.state
+        ended = () if self.ending is None else self.ending.records
+        if missing := {*ended} - {one.id for one in state.records}:
+            found = self._call.database.get(missing)
+            others = (one for one in found if one.run_id != self.journal_id and not one.unscheduled)
+            won = sorted(self.that_may_win(others), key=lambda one: one.most)
+            state.enter(won[: self._call.finals + 1])
 
     def blame(self) -> bool:
         """Where a result was wrong, look for the instruction at fault; say whether it is known.
@@ -376,7 +382,7 @@ class TaskRun:
 
     def result(self, finished: str, *, interrupted: bool = False) -> TuneResult:
         """Return the result so far; ``finished`` says why it ended."""
-        self._enter_observed()
+        self._enter_others()
         # Finals have ranked the programs, the unscheduled one among them.
         if self.run.finals is None:
             self.run.unscheduled.enter()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ import pytest
 
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
-from schedlang.search import ExploreExploit, Outcome, Proposal, Recorded
+from schedlang.search import ExploreExploit, Outcome, Proposal
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.coordinate_descent.step_model import (
     Step,
@@ -372,30 +371,6 @@ def test_equal_programs_are_measured_once(workload: Workload) -> None:
 def test_numbers_out_of_range_are_refused(wrong: dict[str, int], workload: Workload) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}={next(iter(wrong.values()))}"):
         CoordinateDescent(TILES, workload, **wrong)  # type: ignore[arg-type]
-
-
-def test_it_goes_on_to_what_another_search_has_measured(workload: Workload) -> None:
-    strategy = one_line(workload, at(workload, 1, 1))
-    [start] = strategy.ask(1)
-    strategy.tell([timed(start.id, 9.0)])
-    there = TILES.sample(workload, decisions={"h": 6, "w": 1})
-    found = Recorded(there.trace.to_json(), there.program_key, timed(0, 1.0).measurement)
-    [number] = strategy.observe([found])
-    assert number is not None
-    asked = strategy.ask(8)
-    assert asked and there.program_key not in {one.program_key for one in asked}
-    assert (11, 1) in tiles_of(asked), "which is a step from there only"
-
-
-def test_what_another_search_could_not_have_measured_is_not_observed(workload: Workload) -> None:
-    strategy = one_line(workload)
-    stored = json.loads(at(workload, 1, 1).to_json())
-    for wrong in (10**400, -3):
-        text = json.dumps(stored).replace('"decision": 1', f'"decision": {wrong}')
-        assert text != json.dumps(stored)
-        found = Recorded(text, "of no program", timed(0, 1.0).measurement)
-        assert strategy.observe([found]) == [None]
-    assert strategy.proposals.count == 0
 
 
 def test_what_the_model_skips_is_counted(workload: Workload) -> None:

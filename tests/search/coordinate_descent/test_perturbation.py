@@ -18,7 +18,6 @@ from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.program import ProgramBuilder
 from schedlang.search.proposals import Proposals
-from schedlang.search.share import Share
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.testing.spaces import ORDINARY, small_workload
@@ -54,8 +53,7 @@ def perturbation_of(space: Space, proposals: Proposals) -> Perturbation:
     stopwatch = Stopwatch()
     builder = ProgramBuilder(space, proposals, stopwatch)
     program_model = ProgramModel(proposals, builder, GradientBoosting(), stopwatch)
-    step_model = StepModel(proposals, 0, stopwatch)
-    return Perturbation(proposals, step_model, builder, program_model, Share())
+    return Perturbation(proposals, StepModel(proposals, 0, stopwatch), builder, program_model)
 
 
 def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload: Workload) -> None:

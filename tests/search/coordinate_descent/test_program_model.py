@@ -43,6 +43,9 @@ def model_of(workload: Workload, known: list[Program]) -> tuple[ProgramModel, Pr
     model = ProgramModel(proposals, builder, GradientBoosting(), stopwatch)
     for program in known:
         enter(proposals, program.schedule, rows(program))
+        id = proposals.id_of(program.key)
+        assert id is not None
+        model.note(id, program)
     return model, proposals
 
 

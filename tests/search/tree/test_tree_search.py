@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.measurement import Measurement, Status
-from schedlang.search import Outcome, Proposal, Recorded, Strategy
+from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.search.models.cost_model import Example, Features, RandomModel, Scores
 from schedlang.search.tree.tree import Prior
 from schedlang.search.tree.tree_search import TreeSearch
@@ -170,21 +170,6 @@ def test_a_late_improvement_lets_it_go_on(workload: Workload) -> None:
     assert strategy.finished is not None
     strategy.tell([ok(late, 0.5)])
     assert strategy.finished is None and len(strategy.ask(2)) == 2
-
-
-def test_patience_counts_no_outcomes_of_others(workload: Workload) -> None:
-    strategy, beside = (TreeSearch(ORDINARY, workload, seed, patience=4) for seed in (0, 1))
-    tell_latencies(strategy, [5.0, 6.0, 6.0])
-    seen = [
-        Recorded(p.trace.to_json(), p.program_key, ok(p, 9.0).measurement) for p in beside.ask(12)
-    ]
-    assert strategy.observe(seen[:8]) != [None] * 8
-    assert strategy.finished is None
-    tell_latencies(strategy, [6.0, 6.0])
-    assert strategy.finished is not None
-    fast = [one._replace(measurement=Measurement(0, Status.OK, (1.0,) * 5)) for one in seen[8:]]
-    assert strategy.observe(fast) != [None] * 4
-    assert strategy.finished is None, "the best is another one now"
 
 
 def test_without_patience_it_goes_on(workload: Workload) -> None:

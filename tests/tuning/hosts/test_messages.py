@@ -30,13 +30,9 @@ def an_order() -> Order:
         after="token",
         latest=[8, 9],
         state=State(b"state", [8, 9], 1),
-        blocks=[
-            Block(5, [7], deflate(records_to_json([record])), b"features"),
-            Block(6, [], deflate(records_to_json([]))),
-        ],
+        blocks=[Block(5, [7], deflate(records_to_json([record])))],
         rivals=[],
         suggested=[7],
-        beside=[7],
         apart=[],
         trials=16,
         seconds=None,
@@ -55,7 +51,6 @@ def a_reply() -> Reply:
         told=[-1, 7],
         part=part,
         records=deflate(records_to_json([record])),
-        features=b"features",
         state=deflate("{}"),
     )
 
@@ -118,7 +113,7 @@ def test_a_header_that_lies_about_its_parts_is_refused() -> None:
     assert Reply.unpack(good).told == [-1, 7]
     text = json.dumps({**header, "frames": [1, 2, 3]}).encode()
     with pytest.raises(HostError, match="cut off"):
-        unpack(b"schedlang-hosts-2\n%d\n%s%s" % (len(text), text, b"".join(frames)))
+        unpack(b"schedlang-hosts-1\n%d\n%s%s" % (len(text), text, b"".join(frames)))
 
 
 def test_details_of_hosts_have_lanes_of_their_own() -> None:

@@ -109,7 +109,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     panel.set_yticks(places, [row["unit"]["kernel"] for row in rows])
     panel.invert_yaxis()
     panel.set_xlabel("speed relative to the faster one")
-    panel.legend(loc="lower left")
+    figure.legend(loc="outside upper center", ncols=2)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

@@ -10,7 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _beam_search import BeamSearch, Partial
-from paper_rows import ansor_ablation, ansor_networks, ansor_partial, metaschedule_modules
+from paper_rows import (
+    ansor_ablation,
+    ansor_networks,
+    ansor_operators,
+    ansor_partial,
+    metaschedule_modules,
+)
 from paper_rows.figure import Settings
 from paper_rows.metaschedule_spaces import Step, cpu_steps, cuda_steps, dot_steps
 from paper_rows.simulated import path_of, units
@@ -112,6 +118,27 @@ def test_the_variants_are_tuned_and_their_medians_drawn(
     assert "limited space" in capsys.readouterr().out
     ansor_ablation.draw(rows, tmp_path / "ablation.png")
     assert (tmp_path / "ablation.png").stat().st_size > 10_000
+
+
+def test_sixteen_operators_are_set_beside_the_other_tuner(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units = ansor_operators.units(settings_in(tmp_path))
+    assert len({one["kernel"] for one in units}) == 16 and len(ansor_operators.kernels()) == 80
+    assert units == ansor_operators.units(settings_in(tmp_path))
+    side = {"latency": 2e-6, "seconds": 3.0}
+    # Faster, within 5%, slower, and where the other one has no program at all.
+    others = [4e-6, 1.96e-6, 1e-6, None]
+    rows = [
+        {"unit": unit, "auto": side, "metaschedule": {"latency": other, "seconds": 30.0}}
+        for unit, other in zip(units, others, strict=False)
+    ]
+    ansor_operators.show(rows)
+    told = capsys.readouterr().out
+    assert "within 5% of it: 3 of 4" in told and "none" in told and "10.0 of the seconds" in told
+    assert "lowest 0.50" in told
+    ansor_operators.draw(rows, tmp_path / "operators.png")
+    assert (tmp_path / "operators.png").stat().st_size > 5_000
 
 
 def test_each_space_has_the_modules_of_the_one_before_it() -> None:

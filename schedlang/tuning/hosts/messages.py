@@ -94,7 +94,7 @@ class Order:
     rivals: ids of the fastest records of the task's other runs; finals are held between all.
     suggested: ids of records that the search should go on from.
     trials: number of trials of the slice.
-    seconds: limit of the slice, after which no batch begins; None for none.
+    seconds: after which no batch of the slice begins, or None.
     used: seconds that the call has used so far.
     finals_seconds: of the samples of finals.
     finished: why the search ended, for the result.

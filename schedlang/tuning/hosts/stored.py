@@ -98,7 +98,7 @@ class Stored:
     def traces(self, ids: Sequence[int], space: Space, workload: Workload) -> list[Trace]:
         """Return the traces of records, by the driver's ids, that apply to a program."""
         found = []
-        for record in self._database.get(self._here(ids)):
+        for record in self.records(ids):
             with suppress(SchedlangError):
                 found.append(space.restored(Trace.from_json(record.trace_json, workload)))
         return found

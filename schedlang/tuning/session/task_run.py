@@ -362,7 +362,7 @@ class TaskRun:
     def _enter_others(self) -> None:
         """Let the fastest win that runs beside this one measured, in an earlier call with hosts."""
         state = self.state
-        ended = () if self.ending is None else self.ending.records
+        ended = () if self.ending is None or state.entered else self.ending.records
         if missing := {*ended} - {one.id for one in state.records}:
             found = self._call.database.get(missing)
             others = (one for one in found if one.run_id != self.journal_id and not one.unscheduled)

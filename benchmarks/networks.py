@@ -20,6 +20,8 @@ Targets, on two quiet cores, with 1,000 trials: geometric mean over eager 1.5 fo
 networks and 1.1 for the others, over compiled 1.15 and 1.0, none below 1.0 of eager; 1.2 times as
 fast as ``tune_relax`` at equal trials in a fifth of its time.
 
+``--sides tune_relax`` compares seconds of tuning alone.
+
 ``--json`` is written after each network, and the same command goes on
 where it was stopped; ``--databases`` keeps the records as well.
 
@@ -36,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from network_rows.models import NETWORKS, QUICK
-from network_rows.row import Plan, measure
+from network_rows.row import SIDES, Plan, measure
 from network_rows.table import figures, table
 
 import schedlang as sl
@@ -57,6 +59,7 @@ def run_rows(given: argparse.Namespace, document: dict[str, Any], folder: Path) 
         plan = Plan(
             given.trials,
             given.seconds,
+            given.sides,
             peer if given.peer_trials is None else given.peer_trials,
             name in EQUAL_TRIALS,
             given.peer_seconds,
@@ -100,6 +103,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, help=f"{TRIALS} by default")
     parser.add_argument("--seconds", type=float, help="of tuning a network, at most")
     parser.add_argument("--threads", type=int, default=sl.Target("cpu").cores)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=[*SIDES], help="to be timed")
     parser.add_argument("--peer-trials", type=int, help="of tune_relax; 0 leaves it out")
     parser.add_argument("--peer-seconds", type=float, help="of its tuning a network, at most")
     parser.add_argument("--rounds", type=int, default=7)

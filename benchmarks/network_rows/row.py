@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,16 @@ _COMPILE_SECONDS = 900.0
 EAGER, CHANNELS_LAST, COMPILED = "eager", "eager, channels last", "compiled"
 UNSCHEDULED, DEFAULT, TUNED, TVM = "unscheduled", "default", "tuned", "tune_relax"
 
+SIDES: Mapping[str, Callable[[Spec], Side]] = {
+    EAGER: torch_sides.eager,
+    CHANNELS_LAST: torch_sides.eager_channels_last,
+    COMPILED: torch_sides.compiled,
+    UNSCHEDULED: our_sides.unscheduled,
+    DEFAULT: our_sides.default,
+    TUNED: our_sides.tuned,
+    TVM: tvm_side.tune_relax,
+}
+
 Keep = Callable[[dict[str, Any]], None]
 
 
@@ -31,6 +41,7 @@ class Plan:
     Attributes
     ----------
     trials, seconds: of ``tune_network``; ``seconds`` is None without a limit of time.
+    sides: those that are compiled and timed.
     peer_trials: of ``tune_relax``; 0 leaves it out. peer_each: as many for each task.
     peer_seconds: at most, for its tuning.
     rounds, round_seconds: of timing in turns.
@@ -40,6 +51,7 @@ class Plan:
 
     trials: int
     seconds: float | None
+    sides: Sequence[str]
     peer_trials: int
     peer_each: bool
     peer_seconds: float
@@ -61,7 +73,9 @@ def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
         row["failed"][TUNED] = f"{type(error).__name__}: {error}".splitlines()[0]
     keep(row)
     with _Started() as started:
-        for side, function in _sides(plan, tuned=TUNED not in row["failed"]).items():
+        for side in plan.sides:
+            if side in row["failed"] or (side == TVM and not plan.peer_trials):
+                continue
             options = dict(spec.options)
             if side == TVM:
                 options = {
@@ -70,7 +84,7 @@ def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
                     "each": plan.peer_each,
                 }
             limit = _COMPILE_SECONDS + (plan.peer_seconds if side == TVM else 0.0)
-            failure = started.start(side, function, Spec(name, plan.threads, options), limit)
+            failure = started.start(side, SIDES[side], Spec(name, plan.threads, options), limit)
             if failure:
                 row["failed"][side] = failure
         row |= _facts(started.sides)
@@ -125,23 +139,6 @@ def _tune(name: str, plan: Plan, spec: Spec) -> dict[str, Any]:
             for one in result.tasks
         ],
     }
-
-
-def _sides(plan: Plan, *, tuned: bool) -> dict[str, Callable[[Spec], Side]]:
-    sides = {
-        EAGER: torch_sides.eager,
-        CHANNELS_LAST: torch_sides.eager_channels_last,
-        COMPILED: torch_sides.compiled,
-        UNSCHEDULED: our_sides.unscheduled,
-        DEFAULT: our_sides.default,
-        TUNED: our_sides.tuned,
-        TVM: tvm_side.tune_relax,
-    }
-    if not tuned:
-        del sides[TUNED]
-    if not plan.peer_trials:
-        del sides[TVM]
-    return sides
 
 
 def _facts(sides: list[SideProcess]) -> dict[str, Any]:

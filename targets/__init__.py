@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from schedlang.targets.cpu.local import LocalCPU
     from schedlang.targets.cpu.target import CPUTarget
     from schedlang.targets.cuda.target import CUDATarget
+    from schedlang.targets.deployment.c.loading import CError
     from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
     from schedlang.targets.deployment.library import load
     from schedlang.targets.deployment.threads import ThreadCountWarning
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         Target,
         as_target,
         build_callable,
+        export_c,
         export_library,
     )
     from schedlang.targets.toolchain import toolchain_key
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RPC",
     "BuildError",
+    "CError",
     "CPUTarget",
     "CUDATarget",
     "CompiledFunction",
@@ -41,6 +44,7 @@ __all__ = [
     "TimingPolicy",
     "as_target",
     "build_callable",
+    "export_c",
     "export_library",
     "load",
     "measurer",
@@ -52,6 +56,7 @@ __all__ = [
 _PLACES = {
     "RPC": "rpc.measurer",
     "BuildError": "errors",
+    "CError": "deployment.c.loading",
     "CPUTarget": "cpu.target",
     "CUDATarget": "cuda.target",
     "CompiledFunction": "deployment.callable",
@@ -64,6 +69,7 @@ _PLACES = {
     "TimingPolicy": "measure.timing",
     "as_target": "target",
     "build_callable": "target",
+    "export_c": "target",
     "export_library": "target",
     "load": "deployment.library",
     "measurer": "pooled.kept",

@@ -15,6 +15,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import kinds, toolchain
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.callable import CompiledProgram
+from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads.workload import Workload
@@ -232,6 +233,31 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         generator = self.code_generator(self.spec())
         return library.write(mod, generator, Path(path), self.deployment())
 
+    def export_c(
+        self,
+        mod: TensorProgram,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        compiler: str | None = None,
+    ) -> Path:
+        """Compile ``mod`` into a library for C that needs no TVM, with its header beside it.
+
+        docs/c_libraries.md has what the header declares. ``schedlang.load`` loads a ``.so`` too.
+
+        Parameters
+        ----------
+        path: ends with ``.so`` (a shared library), ``.a`` (an archive) or ``.o`` (an object).
+        name: of the function in C, by default that of the file; of several functions, what comes
+            before the name of each.
+        compiler: the command of a C compiler for the target; by default that of the variable
+            ``CC``, or ``cc``, ``gcc`` or ``clang``.
+
+        Raises ``LibraryError`` for a path or a name that there cannot be and for what C has no type
+        for, and ``BuildError`` for a program that needs TVM's run time, and without a C compiler.
+        """
+        raise LibraryError(f"libraries for C have programs for CPUs, and this is {self.key}")
+
     def code(self, mod: TensorProgram, form: str) -> str:
         """Return the code that ``mod`` becomes, in one of ``code_forms``; nothing is run.
 
@@ -282,6 +308,13 @@ def as_target(value: Any) -> Target:
 def build_callable(mod: TensorProgram, target: Target | str | Any = "cpu") -> CompiledProgram:
     """Compile ``mod`` for this machine and load it, see ``Target.build``."""
     return as_target(target).build(mod)
+
+
+def export_c(
+    mod: TensorProgram, target: Target | str | Any, path: str | Path, **options: str | None
+) -> Path:
+    """Compile ``mod`` into a library for C that needs no TVM, see ``Target.export_c``."""
+    return as_target(target).export_c(mod, path, **options)
 
 
 def export_library(mod: TensorProgram, target: Target | str | Any, path: str | Path) -> Path:

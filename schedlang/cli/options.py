@@ -52,6 +52,10 @@ Target = Annotated[
         autocompletion=completing(TARGETS),
     ),
 ]
+ForC = Annotated[
+    bool,
+    typer.Option("--c", help="The library is for C and needs no TVM; a header goes beside it."),
+]
 OwnTarget = Annotated[
     str | None,
     typer.Option(

@@ -90,6 +90,12 @@ class Best:
         """Compile it into a shared library that ``tvm.runtime.load_module`` loads."""
         return self._target.export_library(self.schedule.mod, path)
 
+    def export_c(
+        self, path: str | Path, *, name: str | None = None, compiler: str | None = None
+    ) -> Path:
+        """Compile it into a library for C that needs no TVM, see ``Target.export_c``."""
+        return self._target.export_c(self.schedule.mod, path, name=name, compiler=compiler)
+
 
 @dataclass(frozen=True)
 class TuneResult:

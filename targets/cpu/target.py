@@ -19,6 +19,9 @@ from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import GENERIC, HOST, NAMED, NAMES, find_named
 from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
+from schedlang.targets.deployment.c.export import write_c
+from schedlang.targets.deployment.library import compile_module
+from schedlang.targets.deployment.signature import signatures_of
 from schedlang.targets.description import size, table
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.nests.statements import statements
@@ -134,6 +137,25 @@ class CPUTarget(CPUMachine):
                 f"{what}, whose SVE registers have {wide} bits, and here they have {here}: export "
                 "the program for this machine"
             )
+
+    def export_c(
+        self,
+        mod: TensorProgram,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        compiler: str | None = None,
+    ) -> Path:
+        """Compile ``mod`` into a library for C, see ``Target.export_c``."""
+        generator = self.code_generator(self.spec())
+        return write_c(
+            lambda: compile_module(mod, generator, check_arguments=False),
+            signatures_of(mod),
+            self.deployment(),
+            Path(path),
+            name=name,
+            compiler=compiler,
+        )
 
     def measurer(self, workload: Workload | None, **options: Any) -> LocalCPU:
         """Start the worker processes of this machine; the caller closes them."""

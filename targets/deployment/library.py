@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets import kinds
+from schedlang.targets.deployment.c.loading import entries_of
 from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
+from schedlang.targets.deployment.destination import check_destination
 from schedlang.targets.deployment.manifest import Manifest
 from schedlang.targets.deployment.signature import signatures_of
 from schedlang.targets.deployment.threads import use_threads
@@ -26,10 +27,12 @@ _SUFFIXES = (*codegen.SHARED_SUFFIXES, codegen.ARCHIVE_SUFFIX)
 _ELF = b"\x7fELF\x02\x01"
 
 
-def compile_module(mod: TensorProgram, generator: CodeGenerator) -> Any:
-    """Compile ``mod`` with checks of its arguments. Raises ``BuildError``."""
+def compile_module(
+    mod: TensorProgram, generator: CodeGenerator, *, check_arguments: bool = True
+) -> Any:
+    """Compile ``mod``, by default with checks of its arguments. Raises ``BuildError``."""
     try:
-        return generator.compile(mod, check_arguments=True)
+        return generator.compile(mod, check_arguments=check_arguments)
     except Exception as error:
         raise BuildError(describe(error)) from error
 
@@ -60,7 +63,7 @@ def write(
 
     Raises LibraryError for a path where there can be none, and BuildError.
     """
-    check_destination(path)
+    check_destination(path, _SUFFIXES)
     manifest = Manifest(signatures_of(mod), target, generator.device_type, codegen.versions())
     executable = compile_module(mod, generator)
     return link(executable, path, manifest.to_json())
@@ -85,27 +88,8 @@ def link(
     return path
 
 
-def check_destination(path: Path, suffixes: Sequence[str] = _SUFFIXES) -> None:
-    """Raise LibraryError for a path where no library can be written."""
-    if path.suffix not in suffixes:
-        raise LibraryError(
-            f"cannot write {path}: its name must end with one of {', '.join(suffixes)}, so that "
-            f"TVM can load it; such as {path.stem or 'kernel'}.so"
-        )
-    if path.is_dir():
-        raise LibraryError(f"cannot write {path}: this is a folder; give the name of a file in it")
-    if not path.parent.is_dir():
-        raise LibraryError(
-            f"cannot write {path}: there is no folder {path.parent}; create it first"
-        )
-    if not os.access(path.parent, os.W_OK):
-        raise LibraryError(
-            f"cannot write {path}: the folder {path.parent} is read-only; choose another one"
-        )
-
-
 def load(path: str | Path, *, threads: int | None = None) -> CompiledProgram:
-    """Load a shared library that ``export_library`` wrote, and return its functions as callables.
+    """Load a library that ``export_library`` or ``export_c`` wrote; return its functions.
 
     The result is called like that of ``build()``. It needs no database, and nothing of the run that
     found the program. Before any of the library's code runs, what it records is compared with this
@@ -136,8 +120,10 @@ def load(path: str | Path, *, threads: int | None = None) -> CompiledProgram:
         if _is_cut_off(linked):
             raise LibraryError(f"cannot load {path}: its end is missing; copy or export it again")
         manifest = _read_manifest(linked, path)
+        if manifest.entries:
+            return _program_of(entries_of(linked, manifest, threads or 0), manifest, 0)
         module = _open(linked, path)
-    return _program(module, manifest, manifest.threads if threads is None else threads)
+    return _program_of(module, manifest, manifest.threads if threads is None else threads)
 
 
 def _link(path: Path, folder: Path) -> Path:
@@ -184,7 +170,9 @@ def _is_cut_off(path: Path) -> bool:
     return path.stat().st_size < sections + size
 
 
-def _program(module: LoadedCode, manifest: Manifest, threads: int) -> CompiledProgram:
+def _program_of(
+    module: LoadedCode | Mapping[str, Any], manifest: Manifest, threads: int
+) -> CompiledProgram:
     device = runtime.first_device(manifest.device_type)
     if threads and any(function.parallel for function in manifest.functions):
         use_threads(threads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.targets.deployment.signature import Signature
@@ -26,12 +26,14 @@ class Manifest:
     target: what ``Target.deployment`` returned; ``kind`` and ``key`` are always there.
     device_type: DLPack's number of the device that runs the functions.
     software: versions of TVM, its FFI and LLVM.
+    entries: of a library for C, the name there of each function; it needs no ``software``.
     """
 
     functions: tuple[Signature, ...]
     target: Mapping[str, Any]
     device_type: int
     software: Mapping[str, str]
+    entries: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -47,6 +49,7 @@ class Manifest:
                 "target": dict(self.target),
                 "device_type": self.device_type,
                 "software": dict(self.software),
+                "entries": dict(self.entries),
             }
         )
 
@@ -59,7 +62,8 @@ class Manifest:
             if version == _VERSION:
                 functions = tuple(map(Signature.from_json, value["functions"]))
                 target, software = dict(value["target"]), dict(value["software"])
-                made = cls(functions, target, int(value["device_type"]), software)
+                entries = dict(value.get("entries", {}))
+                made = cls(functions, target, int(value["device_type"]), software, entries)
                 _ = made.threads, target["kind"], target["key"]
                 return made
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -70,7 +74,9 @@ class Manifest:
         )
 
     def check_software(self) -> None:
-        """Raise LibraryError if another release of TVM made the library."""
+        """Raise LibraryError if another release of TVM made the library, and it needs that one."""
+        if self.entries:
+            return
         here = codegen.versions()
         for name, numbers in _RELEASE_NUMBERS.items():
             made = self.software.get(name, "unknown")

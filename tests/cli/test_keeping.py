@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import schedlang as sl
 from tests.cli.calling import SIZES, call, document
@@ -24,9 +25,12 @@ def test_merge_and_prune(tuned: Tuned, tmp_path: Path) -> None:
     assert "say what goes" in call("prune", copy, code=2).stderr
 
 
-def test_a_library(tuned: Tuned, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--c",)])
+def test_a_library(tuned: Tuned, tmp_path: Path, more: tuple[str, ...]) -> None:
     library = tmp_path / "kernel.so"
-    said = document("export", *SIZES, "--database", tuned.file, "--library", library)
+    said = document("export", *SIZES, "--database", tuned.file, "--library", library, *more)
+    assert library.with_suffix(".h").exists() == bool(more)
+    assert "--c goes with --library" in call("export", *SIZES, "--c", code=2).stderr
     assert said["library"] == str(library)
     kernel = sl.load(library)
     a, b = np.eye(16, dtype="float32"), np.ones((16, 16), "float32")

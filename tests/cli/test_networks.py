@@ -66,6 +66,9 @@ def test_a_network_is_tuned_and_compiled(file: str, tmp_path: Path) -> None:
     compiled = document("compile", *words, "--output", library)
     assert compiled["verified"] and library.stat().st_size > 0
     assert compiled["library"] == str(library) and len(compiled["tasks"]) == 1
+    assert document("compile", *words, "--output", tmp_path / "for_c.so", "--c")["verified"]
+    assert "int for_c(const float *" in (tmp_path / "for_c.h").read_text()
+    assert "--c goes with --output FILE" in call("compile", *words, "--c", code=2).stderr
 
 
 def test_wrong_networks(file: str, tmp_path: Path) -> None:

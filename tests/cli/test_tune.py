@@ -24,7 +24,18 @@ from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
 # What commands have besides: of files, of importing and compiling, and of all verbs.
-OWN = {"context", "what", "report", "explain", "library", "layout", "output", "as_json", "debug"}
+OWN = {
+    "context",
+    "what",
+    "report",
+    "explain",
+    "library",
+    "c",
+    "layout",
+    "output",
+    "as_json",
+    "debug",
+}
 
 
 def test_tune_measures_and_stores(tuned: Tuned) -> None:

@@ -48,6 +48,7 @@ def export(
     library: Annotated[
         Path | None, typer.Option(help="Compile the best program of PROGRAM into this library.")
     ] = None,
+    c: options.ForC = False,
     metaschedule: Annotated[
         Path | None, typer.Option(help="Write MetaSchedule's two JSON files into this folder.")
     ] = None,
@@ -105,6 +106,8 @@ def export(
             "give --library FILE or --metaschedule FOLDER, or --frozen FILE; of a recorded space, "
             "--t4 FILE, --t1 FILE or --kernel-tuner FILE"
         )
+    if c and library is None:
+        raise UsageError("--c goes with --library FILE")
     if database is None:
         raise UsageError("give --database FILE: the database to read")
     if frozen is not None:
@@ -115,7 +118,7 @@ def export(
         if metaschedule is not None:
             raise UsageError(f"--metaschedule takes a database as a whole: {given.path}")
         assert library is not None
-        return _export_record(given, what, context.args, target, writable(library))
+        return _export_record(given, what, context.args, target, writable(library), c)
     if library is not None:
         writable(library)
     workload = None
@@ -150,7 +153,7 @@ def export(
     found = sl.best(workload, machine, given.path, similar=False)
     if found is None:
         raise NothingFound(f"{database} has no verified record of {workload.name} on {machine.key}")
-    path = found.export_library(library)
+    path = found.export_c(library) if c else found.export_library(library)
     document = {
         "library": str(path),
         "workload": workload.name,
@@ -177,7 +180,7 @@ def _freeze(database: str, what: str | None, path: Path, target: str) -> Answer:
 
 
 def _export_record(
-    given: Named, what: str | None, words: Sequence[str], target: str, library: Path
+    given: Named, what: str | None, words: Sequence[str], target: str, library: Path, c: bool
 ) -> Answer:
     """Compile a record that the command line names."""
     with opened(given.path) as held:
@@ -188,7 +191,8 @@ def _export_record(
     notes = [] if record.verified else ["its results were not compared: schedlang run compares"]
     if machine.key != record.target_key:
         notes.append(f"measured on {record.target_key}, compiled for {machine.key}")
-    path = machine.export_library(schedule.mod, library)
+    write = machine.export_c if c else machine.export_library
+    path = write(schedule.mod, library)
     document = {
         "library": str(path),
         "workload": record.workload_name,

@@ -15,7 +15,7 @@ from schedlang.cli.naming.machines import target_of
 from schedlang.cli.naming.programs import NETWORK, check_network, network_of
 from schedlang.cli.naming.stored import existing, writable
 from schedlang.cli.output import note
-from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, option_names, verb
+from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, UsageError, option_names, verb
 from schedlang.cli.words import complete_program
 from schedlang.tuning.options import TUNE_NETWORK
 
@@ -35,10 +35,12 @@ def tune_network(
     library: Annotated[
         Path | None, typer.Option(help="Compile the network into this shared library afterwards.")
     ] = None,
+    c: options.ForC = False,
     layout: Layout = "channels_last",
     **words: Any,
 ) -> Answer:
     """Tune all tensor functions of a network, and share the trials out between them."""
+    _check_c(c, library, "--library")
     if library is not None:
         writable(library)
     # Words first: TVM, which the rest needs, takes seconds to import.
@@ -55,7 +57,8 @@ def tune_network(
     failed: Exception | None = None
     if library is not None and not result.interrupted:
         try:
-            result.compile().export_library(library)
+            compiled = result.compile()
+            compiled.export_c(library) if c else compiled.export_library(library)
             document["library"] = str(library)
             text += f"\nwrote {library}"
         except Exception as error:
@@ -76,6 +79,7 @@ def compile_network(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The shared library to write.")
     ] = None,
+    c: options.ForC = False,
     target: options.Target = "cpu",
     verify: Annotated[
         bool, typer.Option(help="Compare its outputs with the original model's.")
@@ -93,6 +97,7 @@ def compile_network(
     progress: options.ShowProgress = None,
 ) -> Answer:
     """Compile a network with the best programs of a database, check it, and write a library."""
+    _check_c(c, output, "--output")
     if output is not None:
         writable(output)
     if database is not None:
@@ -129,7 +134,12 @@ def compile_network(
         ],
     }
     if output is not None:
-        compiled.export_library(output)
+        compiled.export_c(output) if c else compiled.export_library(output)
         document["library"] = str(output)
         lines.append(f"wrote {output}")
     return Answer("\n".join(lines), document)
+
+
+def _check_c(c: bool, library: Path | None, option: str) -> None:
+    if c and library is None:
+        raise UsageError(f"--c goes with {option} FILE")

@@ -16,11 +16,13 @@ import numpy as np
 
 from schedlang.networks.compiled import tensors
 from schedlang.networks.compiled.building import Built
+from schedlang.networks.compiled.c_library import write_network
 from schedlang.networks.compiled.summary import Summary
 from schedlang.networks.network import Network
 from schedlang.networks.verification import Verification
 from schedlang.targets import Target
 from schedlang.targets.deployment import library
+from schedlang.targets.deployment.destination import check_destination
 from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm import codegen
 from schedlang.tvm.relax.executable import Machine
@@ -159,13 +161,32 @@ class CompiledNetwork:
         name that TVM does not load, and ``BuildError``, also without a C compiler to link with.
         """
         path = Path(path)
-        library.check_destination(path, codegen.SHARED_SUFFIXES)
+        check_destination(path, codegen.SHARED_SUFFIXES)
         library.link(
             self._built.code.with_stored(GETTER),
             path,
             source=lambda folder: write_weights(self._built.parameters, folder),
         )
         return path
+
+    def export_c(
+        self, path: str | Path, *, name: str | None = None, compiler: str | None = None
+    ) -> Path:
+        """Write it into a library for C, the weights included, which needs no TVM.
+
+        The function takes the inputs, and then memory for the outputs; see ``Target.export_c``.
+        Raises ``BuildError`` also for a network with an operator that only TVM's machine runs.
+        """
+        network = self.network
+        return write_network(
+            self._built,
+            network.inputs,
+            network.outputs,
+            self.target,
+            Path(path),
+            name=name,
+            compiler=compiler,
+        )
 
     def __str__(self) -> str:
         """Write its name and the summary."""

@@ -83,6 +83,12 @@ class Match:
         """Compile it into a shared library, which can be loaded without Python."""
         return self._target.export_library(self.mod, path)
 
+    def export_c(
+        self, path: str | Path, *, name: str | None = None, compiler: str | None = None
+    ) -> Path:
+        """Compile it into a library for C that needs no TVM, see ``Target.export_c``."""
+        return self._target.export_c(self.mod, path, name=name, compiler=compiler)
+
     def __str__(self) -> str:
         shown = describe_latency(self.latency, self.workload.flops)
         if self.unscheduled:

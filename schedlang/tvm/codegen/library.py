@@ -7,12 +7,13 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import tvm_ffi
 from tvm.runtime import Executable, Module
 from tvm.support import cc, tar
 
+Loaded = TypeVar("Loaded")
 LoadedCode: TypeAlias = Module
 """Machine code in this process: functions by name, from a library or from the compiler."""
 
@@ -39,7 +40,7 @@ def write_library(
     linking is left to the machine that loads it.
     """
     with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as folder:
-        addons = [_source_of(text, Path(folder))] if text else []
+        addons = [write_text_source(text, Path(folder))] if text else []
         options: list[str] = []
         if source is not None:
             file, options = source(Path(folder))
@@ -55,8 +56,8 @@ def has_linker() -> bool:
     return os.name != "posix" or cc.get_cc() is not None
 
 
-def _source_of(text: str, folder: Path) -> str:
-    """Write a source file, in C and in C++, that defines ``SYMBOL``."""
+def write_text_source(text: str, folder: Path) -> str:
+    """Write a source file, in C and in C++, that puts a text into a library for ``find_text``."""
     content = text.encode()
     numbers = ",".join(map(str, _MARK + b"%08d " % len(content) + content))
     # Compilers for C++ mangle the names of functions only, and hide those of constants only.
@@ -89,7 +90,12 @@ def link_archive(path: Path, folder: Path) -> Path:
 
 
 def load_library(path: Path) -> LoadedCode:
-    """Load a shared library; it stays loaded until the process ends.
+    """Load a shared library with TVM; it stays loaded until the process ends."""
+    return open_once(path, tvm_ffi.load_module)
+
+
+def open_once(path: Path, load: Callable[[str], Loaded]) -> Loaded:
+    """Return what ``load`` makes of a shared library that stays loaded until the process ends.
 
     The system knows libraries by path, and would return the earlier one where another file has
     taken its place. That one is loaded by another path.
@@ -97,8 +103,8 @@ def load_library(path: Path) -> LoadedCode:
     name, status = os.path.realpath(path), path.stat()
     identity = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
     if _loaded.setdefault(name, identity) == identity:
-        return tvm_ffi.load_module(name)
+        return load(name)
     with tempfile.TemporaryDirectory() as folder:
         link = Path(folder) / path.name
         link.symlink_to(name)
-        return tvm_ffi.load_module(link)
+        return load(str(link))

@@ -25,6 +25,8 @@ DeviceArray: TypeAlias = Tensor
 """A tensor in the memory of a device, as compiled programs take it."""
 
 _ONE_CORE_PER_THREAD = -2
+# Of TVMFFIObject: a count of references, the type's number, padding and a pointer.
+_HEADER_BYTES = 24
 _Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 ALIGNMENT = 64
 """The tensors that TVM allocates start at a multiple of this many bytes."""
@@ -170,6 +172,16 @@ def share_memory(one: Tensor, other: Tensor) -> bool:
     return bool(start < other_start + other_size and other_start < start + size)
 
 
+def dlpack_address(tensor: Tensor) -> int:
+    """Return the address of a tensor's ``DLTensor``, which TVM's ABI puts behind the header."""
+    return int(tensor.__chandle__()) + _HEADER_BYTES
+
+
+def main_memory() -> Device:
+    """Return the device whose memory is the process's own."""
+    return tvm.cpu()
+
+
 def first_device(device_type: int) -> Device:
     """Return this machine's first device of a type, which is DLPack's number."""
     return tvm.device(device_type, 0)
@@ -177,7 +189,7 @@ def first_device(device_type: int) -> Device:
 
 def is_main_memory(device: Device) -> bool:
     """Tell whether programs on ``device`` work in main memory."""
-    return bool(device == tvm.cpu())
+    return bool(device == main_memory())
 
 
 def batch_timer(

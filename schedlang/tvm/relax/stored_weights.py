@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,7 @@ from schedlang.tvm.codegen.runtime import ALIGNMENT, borrow_array
 GETTER = "schedlang_weight"
 """The function of the library that returns a weight, by its number."""
 
-_SOURCE = r"""
-#include <stdint.h>
-#include <dlpack/dlpack.h>
-#include <tvm/ffi/c_api.h>
-
+_INCLUDE = r"""
 #ifdef __APPLE__
 #define SECTION ".const_data"
 #define PREFIX "_"
@@ -27,14 +23,25 @@ _SOURCE = r"""
 #define PREFIX ""
 #define END ".popsection"
 #endif
-__asm__(SECTION "\n.balign %(alignment)d\n.globl " PREFIX "%(getter)s_data\n" PREFIX
-        "%(getter)s_data:\n.incbin \"%(file)s\"\n.byte 0\n" END "\n");
+__asm__(SECTION "\n.balign %(alignment)d\n.globl " PREFIX "%(name)s\n" PREFIX
+        "%(name)s:\n.incbin \"%(file)s\"\n.byte 0\n" END "\n");
+#ifdef __cplusplus
+extern "C"
+#else
+extern
+#endif
+__attribute__((visibility("hidden"))) char %(name)s[];
+"""
 
+_SOURCE = r"""
+#include <stdint.h>
+#include <dlpack/dlpack.h>
+#include <tvm/ffi/c_api.h>
+
+%(data)s
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern __attribute__((visibility("hidden"))) char %(getter)s_data[];
-
 static int64_t extents[] = {%(extents)s 1};
 static int64_t strides[] = {%(strides)s 1};
 static const struct { int64_t at; int axes, first; uint8_t code, bits; } weights[] = {%(weights)s};
@@ -86,26 +93,18 @@ def write_weights(parameters: Mapping[str, np.ndarray], folder: Path) -> tuple[s
     extents: list[int] = []
     strides: list[int] = []
     weights = []
-    at = 0
-    with data.open("wb") as file:
-        for array in parameters.values():
-            tensor = borrow_array(array)
-            dtype = tensor.dtype
-            weights.append(
-                f"{{{at}, {array.ndim}, {len(extents)}, {int(dtype.type_code)}, {dtype.bits}}}"
-            )
-            extents += array.shape
-            strides += [stride // array.itemsize for stride in array.strides]
-            file.write(array.reshape(-1).view(np.uint8).data)
-            padding = -array.nbytes % ALIGNMENT
-            file.write(bytes(padding))
-            at += array.nbytes + padding
+    for array, at in zip(parameters.values(), write_data(parameters.values(), data), strict=True):
+        dtype = borrow_array(array).dtype
+        weights.append(
+            f"{{{at}, {array.ndim}, {len(extents)}, {int(dtype.type_code)}, {dtype.bits}}}"
+        )
+        extents += array.shape
+        strides += [stride // array.itemsize for stride in array.strides]
     source.write_text(
         _SOURCE
         % {
-            "alignment": ALIGNMENT,
+            "data": included(f"{GETTER}_data", data),
             "getter": GETTER,
-            "file": _escaped(_escaped(str(data))),
             "extents": "".join(f"{extent}, " for extent in extents),
             "strides": "".join(f"{stride}, " for stride in strides),
             "weights": ", ".join(weights) or "{0, 0, 0, 0, 0}",
@@ -114,6 +113,26 @@ def write_weights(parameters: Mapping[str, np.ndarray], folder: Path) -> tuple[s
     )
     paths = tvm_ffi.libinfo.include_paths()
     return str(source), [option for path in paths for option in ("-I", path)]
+
+
+def write_data(arrays: Iterable[np.ndarray], path: Path) -> list[int]:
+    """Write arrays into a file, each aligned; return where they begin, in bytes."""
+    starts: list[int] = []
+    at = 0
+    with path.open("wb") as file:
+        for array in arrays:
+            starts.append(at)
+            file.write(array.reshape(-1).view(np.uint8).data)
+            padding = -array.nbytes % ALIGNMENT
+            file.write(bytes(padding))
+            at += array.nbytes + padding
+    return starts
+
+
+def included(name: str, path: Path) -> str:
+    """Return a piece of C, or C++, that puts a file into a library, as read-only data."""
+    file = _escaped(_escaped(str(path)))
+    return _INCLUDE % {"alignment": ALIGNMENT, "name": name, "file": file}
 
 
 def _escaped(text: str) -> str:

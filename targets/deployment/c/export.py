@@ -1,0 +1,106 @@
+"""Programs as C libraries that need nothing: no TVM, no Python."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlang.targets.deployment.c import interface
+from schedlang.targets.deployment.c.interface import Entry
+from schedlang.targets.deployment.c.toolchain import ARCHIVE, OBJECT, SHARED, Toolchain
+from schedlang.targets.deployment.destination import check_destination
+from schedlang.targets.deployment.manifest import Manifest
+from schedlang.targets.deployment.signature import Signature
+from schedlang.targets.errors import BuildError, LibraryError, describe
+from schedlang.tvm.codegen.library import write_text_source
+from schedlang.tvm.codegen.objects import run_time_functions, write_objects
+
+if TYPE_CHECKING:
+    from schedlang.tvm.codegen.compiler import CompiledCode
+    from schedlang.tvm.codegen.library import LoadedCode
+
+SUFFIXES = (SHARED, ARCHIVE, OBJECT)
+# What glue.h defines.
+_OFFERED = {
+    "TVMBackendParallelLaunch",
+    "TVMBackendAllocWorkspace",
+    "TVMBackendFreeWorkspace",
+    "TVMFFIErrorSetRaisedFromCStr",
+    "TVMFFIErrorSetRaisedFromCStrParts",
+}
+
+
+def write_c(
+    compile_code: Callable[[], CompiledCode | LoadedCode],
+    signatures: Sequence[Signature],
+    target: Mapping[str, Any],
+    path: Path,
+    *,
+    name: str | None = None,
+    compiler: str | None = None,
+    more: Callable[[Sequence[Entry], Path], Path] | None = None,
+) -> Path:
+    """Write functions as a library for C, and its header beside it; see ``Target.export_c``.
+
+    Parameters
+    ----------
+    compile_code: returns the machine code, which checks no arguments.
+    signatures: of the functions that C sees.
+    target: what ``Target.deployment`` returned.
+    more: writes one more source into a folder, which defines the code of entries.
+    """
+    check_destination(path, SUFFIXES, "C can link it")
+    if platform.system() != "Linux":
+        raise LibraryError(f"C libraries are made on Linux; this is {platform.system()}")
+    found = interface.entries(path.stem if name is None else name, signatures)
+    with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as place:
+        folder = Path(place)
+        tools = Toolchain(compiler, folder)
+        objects = _objects(compile_code(), folder)
+        text = interface.source(found, int(target.get("threads", 0)) or 1, _features(target))
+        sources = [_written(folder / "entries.c", text)]
+        manifest = Manifest(
+            tuple(signatures),
+            target,
+            device_type=1,
+            software={},
+            entries={one.signature.name: one.name for one in found},
+        )
+        sources.append(Path(write_text_source(manifest.to_json(), folder)))
+        if more is not None:
+            sources.append(more(found, folder))
+        *compiled, run_time = tools.compile(*sources)
+        names = [one.name for one in found]
+        names += [f"{one.name}_tensors" for one in found if one.tensors_prototype]
+        linked = tools.link(path.suffix, [*compiled, *objects], run_time, names)
+        head = interface.header(path.stem, str(target["key"]), found)
+        os.replace(_written(folder / "header", head), path.with_suffix(".h"))
+        os.replace(linked, path)
+    return path
+
+
+def _objects(code: CompiledCode | LoadedCode, folder: Path) -> list[Path]:
+    try:
+        objects = write_objects(code, folder)
+    except Exception as error:
+        raise BuildError(describe(error)) from error
+    missing = run_time_functions(objects) - _OFFERED
+    if missing:
+        raise BuildError(
+            f"the program needs TVM's run time ({', '.join(sorted(missing))}), which a C library "
+            "does not have: export_library takes it"
+        )
+    return objects
+
+
+def _features(target: Mapping[str, Any]) -> Iterable[str]:
+    return map(str, target.get("features", ()))
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path

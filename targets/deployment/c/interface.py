@@ -1,0 +1,210 @@
+"""What a library looks like in C: its header, and the source of its entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from schedlang.targets.deployment.signature import Parameter, Signature
+from schedlang.targets.errors import LibraryError
+from schedlang.tvm.codegen.objects import SYMBOL, element_type
+
+# DLPack's codes of element types.
+_SIGNED, _UNSIGNED, _FLOAT, _BOOL = 0, 1, 2, 6
+_TYPES = {(_FLOAT, 32): "float", (_FLOAT, 64): "double", (_BOOL, 8): "uint8_t"}
+_TYPES |= {(_SIGNED, bits): f"int{bits}_t" for bits in (8, 16, 32, 64)}
+_TYPES |= {(_UNSIGNED, bits): f"uint{bits}_t" for bits in (8, 16, 32, 64)}
+# TVM's kinds of numbers by DLPack's codes, and the member of the union that holds them.
+_NUMBERS = {
+    _SIGNED: ("SCHEDLANG_INT", "v_int64"),
+    _UNSIGNED: ("SCHEDLANG_INT", "v_int64"),
+    _FLOAT: ("SCHEDLANG_FLOAT", "v_float64"),
+    _BOOL: ("SCHEDLANG_BOOL", "v_int64"),
+}
+_RESERVED = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const"
+    " constexpr const_cast continue decltype default delete do double dynamic_cast else enum"
+    " explicit export extern false float for friend goto if inline int long mutable namespace new"
+    " noexcept not not_eq nullptr operator or or_eq private protected public register"
+    " reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct"
+    " switch template this thread_local throw true try typedef typeid typename typeof union"
+    " unsigned using virtual void volatile wchar_t while xor xor_eq main schedlang_arguments"
+    # Macros that a header of the system may have defined.
+    " linux unix errno assert stdin stdout stderr signals slots emit I EOF NAN NULL INFINITY"
+    "".split()
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of a library, as C sees it.
+
+    Attributes
+    ----------
+    name: of the function in C.
+    signature: of the program; ``code`` is the symbol of what runs it.
+    """
+
+    name: str
+    signature: Signature
+    code: str
+
+    @property
+    def prototype(self) -> str:
+        """Its declaration, without the semicolon."""
+        names = _names(self.signature.parameters)
+        listed = (_declared(*one) for one in zip(self.signature.parameters, names, strict=True))
+        return f"int {self.name}({', '.join(listed) or 'void'})"
+
+    @property
+    def tensors_prototype(self) -> str:
+        """The declaration of the function that takes tensors; empty where there are numbers too."""
+        if any(one.shape is None for one in self.signature.parameters):
+            return ""
+        return f"int {self.name}_tensors(const schedlang_tensor *const *tensors, int count)"
+
+
+def entries(name: str, signatures: Sequence[Signature]) -> list[Entry]:
+    """Return the entries of a library with this name: the name, or with a function's behind it.
+
+    LibraryError for a name that is none in C, and a parameter that C has no type for.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in _RESERVED:
+        raise LibraryError(
+            f"{name!r} cannot be the name of a function in C: give the file another name, or name="
+        )
+    if name.startswith("schedlang"):
+        raise LibraryError(f"{name!r} begins like the functions that all libraries have")
+    for signature in signatures:
+        for parameter in signature.parameters:
+            _check(signature, parameter)
+    alone = len(signatures) == 1
+    return [
+        Entry(name if alone else f"{name}_{_identifier(one.name)}", one, f"{SYMBOL}{one.name}")
+        for one in signatures
+    ]
+
+
+def header(library: str, made_for: str, found: Sequence[Entry]) -> str:
+    """Return the header of a library; programs may include those of several."""
+    guard = f"{_identifier(library).upper()}_H"
+    shared = files(__package__).joinpath("schedlang.h").read_text(encoding="utf-8")
+    return (
+        f"/* {library}: made by schedlang for {made_for}. It needs no TVM. */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n{shared}\n"
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{''.join(map(_documented, found))}"
+        f"#ifdef __cplusplus\n}}\n#endif\n#endif /* {guard} */\n"
+    )
+
+
+def source(found: Sequence[Entry], threads: int, features: Iterable[str]) -> str:
+    """Return the C source of the entries, for code that was made for so many threads."""
+    text = f'#include "kernel.h"\n#include "glue.h"\n\nSCHEDLANG_GLUE({threads})\n\n'
+    text += f'static const char features[] = "{"".join(f"{one} " for one in features)}";\n'
+    return text + "".join(map(_defined, found))
+
+
+def _documented(entry: Entry) -> str:
+    lines = [f"/* {_comment(entry.signature.name)}, contiguous tensors in this order:"]
+    lines += [f" *   {_comment(str(one))} ({one.role})" for one in entry.signature.parameters]
+    lines += [" * Returns SCHEDLANG_OK, or another status, whose reason schedlang_error() has. */"]
+    text = "\n".join(lines) + f"\n{entry.prototype};\n"
+    if entry.tensors_prototype:
+        text += f"/* The same for {len(entry.signature.parameters)} tensors, whose types and shapes"
+        text += f" are checked. */\n{entry.tensors_prototype};\n"
+    return text + "\n"
+
+
+def _defined(entry: Entry) -> str:
+    name, parameters = entry.name, entry.signature.parameters
+    names = _names(parameters)
+    shapes, rows, values = [], [], []
+    for place, (one, local) in enumerate(zip(parameters, names, strict=True)):
+        code, bits, _ = element_type(one.dtype)
+        size = bits // 8
+        extents = ", ".join(map(str, one.shape or ()))
+        axes = -1 if one.shape is None else len(one.shape)
+        shapes.append(f"static const int64_t {name}_shape_{place}[] = {{{extents or '1'}}};\n")
+        rows.append(
+            f"    {{{c_string(str(one))}, {axes}, {code}, {bits}, {int(one.written)}, {size}, "
+            f"{name}_shape_{place}, {one.bytes or 0}}},\n"
+        )
+        if one.shape is None:
+            kind, member = _NUMBERS[code]
+            values.append(f"{{{kind}, 0, {{.{member} = {local}}}}}")
+        else:
+            values.append(f"{{SCHEDLANG_DLTENSOR, 0, {{.v_ptr = (void *){local}}}}}")
+    text = "\n" + declared_code(f"{name}_code", entry.code) + "".join(shapes)
+    text += f"static const schedlang_parameter {name}_parameters[] = {{\n{''.join(rows)}}};\n"
+    text += f"static const schedlang_function {name}_function = {{\n"
+    text += f'    "{name}", {name}_code, {len(parameters)}, {name}_parameters, features}};\n\n'
+    text += f"SCHEDLANG_ENTRY {entry.prototype} {{\n"
+    text += f"  schedlang_any schedlang_arguments[] = {{{', '.join(values)}}};\n"
+    text += f"  return schedlang_call_1(&{name}_function, schedlang_arguments);\n}}\n"
+    if entry.tensors_prototype:
+        text += f"\nSCHEDLANG_ENTRY {entry.tensors_prototype} {{\n"
+        text += f"  return schedlang_call_tensors_1(&{name}_function, tensors, count);\n}}\n"
+    return text
+
+
+def _check(signature: Signature, parameter: Parameter) -> None:
+    code, bits, lanes = element_type(parameter.dtype)
+    if bits % 8 or lanes != 1:
+        raise LibraryError(f"C has no type for the elements of {parameter}, in {signature.name}")
+    if parameter.shape is None and (code, bits) not in _TYPES:
+        raise LibraryError(f"C has no type for the number {parameter}, in {signature.name}")
+    if parameter.shape is not None and None in parameter.shape:
+        raise LibraryError(
+            f"the extents of {parameter} in {signature.name} are not fixed: export_library takes it"
+        )
+
+
+def c_type(dtype: str) -> str:
+    """Return C's type of an element; of floating types that C has not, an unsigned integer's."""
+    code, bits, _ = element_type(dtype)
+    return _TYPES.get((code, bits), f"uint{bits}_t")
+
+
+def declared_code(local: str, symbol: str) -> str:
+    """Return the declaration of a function of TVM's convention, by another name."""
+    return (
+        f"extern int32_t {local}(void *, const schedlang_any *, int32_t, schedlang_any *)"
+        f" __asm__({c_string(symbol)});\n"
+    )
+
+
+def c_string(text: str) -> str:
+    """Return a text as C writes it, between quotes."""
+    plain = set(range(32, 127)) - set(b'"?\\')
+    return '"' + "".join(chr(c) if c in plain else f"\\{c:03o}" for c in text.encode()) + '"'
+
+
+def _comment(text: str) -> str:
+    return " ".join(text.replace("*", "* ").replace("/*", "/ *").split())
+
+
+def _declared(parameter: Parameter, name: str) -> str:
+    if parameter.shape is None:
+        return f"{c_type(parameter.dtype)} {name}"
+    return f"{'' if parameter.written else 'const '}{c_type(parameter.dtype)} *{name}"
+
+
+def _names(parameters: Sequence[Parameter]) -> list[str]:
+    """Return names for parameters that C takes, no two alike."""
+    found: list[str] = []
+    for one in parameters:
+        name = base = _identifier(one.name)
+        if name.startswith("M_"):
+            name = base = f"x{name}"
+        while name in found or name in _RESERVED or name.endswith("_t"):
+            name = f"{base}_{len(found)}"
+        found.append(name)
+    return found
+
+
+def _identifier(text: str) -> str:
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
+    return f"x{name}" if name[0].isdigit() else name

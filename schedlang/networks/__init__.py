@@ -7,11 +7,13 @@ from schedlang.networks.importing import import_network
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
 from schedlang.networks.tensor import Tensor
+from schedlang.networks.torch_backend import EagerGraphWarning, torch_graphs
 from schedlang.networks.tuning import NetworkResult, TaskResult, tune_network
 from schedlang.networks.verification import OutputError, Verification
 
 __all__ = [
     "CompiledNetwork",
+    "EagerGraphWarning",
     "Network",
     "NetworkResult",
     "OutputError",
@@ -23,5 +25,6 @@ __all__ = [
     "Verification",
     "compile_network",
     "import_network",
+    "torch_graphs",
     "tune_network",
 ]

@@ -86,6 +86,13 @@ class Best:
         """
         return self._target.build(self.schedule.mod)
 
+    def as_torch_op(self, name: str) -> Any:
+        """Compile it into an operator of torch such as ``"mylib::gemm"``.
+
+        ``CompiledFunction.as_torch_op`` has the rest.
+        """
+        return self.build().main.as_torch_op(name)
+
     def export_library(self, path: str | Path) -> Path:
         """Compile it into a shared library that ``tvm.runtime.load_module`` loads."""
         return self._target.export_library(self.schedule.mod, path)

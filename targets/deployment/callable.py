@@ -11,6 +11,8 @@ import numpy as np
 from schedlang.targets.deployment import arguments as checked
 from schedlang.targets.deployment.signature import Signature
 from schedlang.targets.deployment.threads import use_threads
+from schedlang.targets.deployment.torch_operator import as_torch_op
+from schedlang.targets.errors import LibraryError
 from schedlang.tvm import program
 from schedlang.tvm.codegen import runtime
 
@@ -78,6 +80,25 @@ class CompiledFunction:
             # The generated code refuses an argument before it does anything.
             checked.check(tensors, self._parameters, self._device)
             raise
+
+    def as_torch_op(self, name: str) -> Any:
+        """Register it as an operator of torch: it takes tensors, and returns new ones.
+
+        ``torch.compile`` and ``torch.export`` keep it whole: they know the types and shapes of its
+        outputs. It has no derivative: torch's ``backward`` refuses it by its name. Inputs that are
+        not contiguous are copied. A parameter that is read and written is changed in place.
+
+        Parameters
+        ----------
+        name: such as ``"mylib::gemm"``: ``torch.ops.mylib.gemm`` is the operator then. One that is
+            registered again takes the place of the first.
+
+        Raises ``LibraryError`` for another name, for a program on a GPU and one whose extents are
+        not fixed. The operator raises ValueError for another shape or type.
+        """
+        if not self._in_main_memory:
+            raise LibraryError(f"{self.signature} runs on a GPU, and operators are made for CPUs")
+        return as_torch_op(self, self.signature, name)
 
     def _borrow_all(self, arguments: tuple[Any, ...]) -> list[DeviceArray] | None:
         """Return the arguments as tensors; None if one of them needs a closer look."""

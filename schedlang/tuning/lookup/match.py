@@ -79,6 +79,13 @@ class Match:
         """
         return self._target.build(self.mod)
 
+    def as_torch_op(self, name: str) -> Any:
+        """Compile it into an operator of torch such as ``"mylib::gemm"``.
+
+        ``CompiledFunction.as_torch_op`` has the rest.
+        """
+        return self.build().main.as_torch_op(name)
+
     def export_library(self, path: str | Path) -> Path:
         """Compile it into a shared library, which can be loaded without Python."""
         return self._target.export_library(self.mod, path)

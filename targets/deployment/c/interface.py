@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from schedlang.targets.deployment.identifiers import identifier, identifiers
 from schedlang.targets.deployment.signature import Parameter, Signature
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm.codegen.objects import SYMBOL, element_type
@@ -82,14 +83,14 @@ def entries(name: str, signatures: Sequence[Signature]) -> list[Entry]:
             _check(signature, parameter)
     alone = len(signatures) == 1
     return [
-        Entry(name if alone else f"{name}_{_identifier(one.name)}", one, f"{SYMBOL}{one.name}")
+        Entry(name if alone else f"{name}_{identifier(one.name)}", one, f"{SYMBOL}{one.name}")
         for one in signatures
     ]
 
 
 def header(library: str, made_for: str, found: Sequence[Entry]) -> str:
     """Return the header of a library; programs may include those of several."""
-    guard = f"{_identifier(library).upper()}_H"
+    guard = f"{identifier(library).upper()}_H"
     shared = files(__package__).joinpath("schedlang.h").read_text(encoding="utf-8")
     return (
         f"/* {library}: made by schedlang for {made_for}. It needs no TVM. */\n"
@@ -194,17 +195,9 @@ def _declared(parameter: Parameter, name: str) -> str:
 
 def _names(parameters: Sequence[Parameter]) -> list[str]:
     """Return names for parameters that C takes, no two alike."""
-    found: list[str] = []
-    for one in parameters:
-        name = base = _identifier(one.name)
-        if name.startswith("M_"):
-            name = base = f"x{name}"
-        while name in found or name in _RESERVED or name.endswith("_t"):
-            name = f"{base}_{len(found)}"
-        found.append(name)
-    return found
+    return identifiers([_plain(one.name) for one in parameters], _RESERVED)
 
 
-def _identifier(text: str) -> str:
-    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
-    return f"x{name}" if name[0].isdigit() else name
+def _plain(name: str) -> str:
+    """Return a name that is none of a type or of a mathematical constant in C."""
+    return f"x{name}" if name.startswith("M_") or name.endswith("_t") else name

@@ -1,0 +1,75 @@
+"""The options of the backend: what ``torch.compile(options=...)`` takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from schedlang.database import Database
+from schedlang.errors import NetworkError
+from schedlang.networks.compiled.compiling import compile_network
+from schedlang.networks.compiled.network import CompiledNetwork
+from schedlang.networks.network import Network
+from schedlang.networks.tuning import tune_network
+from schedlang.targets import Target, as_target
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How graphs are compiled.
+
+    Attributes
+    ----------
+    database: a file of records, which need not be there yet; None for none.
+    trials: for each graph, when it is compiled; 0 tunes nothing.
+    seconds: of tuning a graph, at most.
+    seed: of the tuning.
+    target: a ``Target`` or its name.
+    """
+
+    database: str | os.PathLike[str] | None = None
+    trials: int = 0
+    seconds: float | None = None
+    seed: int = 0
+    target: Target | str = "cpu"
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any] | None) -> Settings:
+        """Read options. Raises ``NetworkError`` for unknown ones and wrong values."""
+        given = dict(options or {})
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise NetworkError(
+                f"torch.compile(backend='schedlang') has no option {unknown[0]!r}; options are "
+                f"{', '.join(known)}"
+            )
+        made = cls(**given)
+        if not isinstance(made.trials, int) or isinstance(made.trials, bool) or made.trials < 0:
+            raise NetworkError(f"trials={made.trials!r}; expected a number of trials from 0")
+        if made.seconds is not None and not made.seconds > 0:
+            raise NetworkError(f"seconds={made.seconds!r}; expected a time above 0")
+        as_target(made.target)
+        return made
+
+    def compile(self, network: Network) -> CompiledNetwork:
+        """Compile a network with the records of the database, after tuning where that is asked."""
+        tuned = self.trials > 0 or self.seconds is not None
+        if tuned:
+            database = Database() if self.database is None else self.database
+            tune_network(
+                network,
+                self.target,
+                trials=self.trials or None,
+                seconds=self.seconds,
+                database=database,
+                seed=self.seed,
+                progress=False,
+            )
+            return compile_network(network, database, self.target, progress=False)
+        there = self.database is not None and os.path.exists(self.database)
+        return compile_network(
+            network, self.database if there else None, self.target, progress=False
+        )

@@ -1,0 +1,240 @@
+"""``torch.compile(backend="schedlang")``: what runs in our kernels, what torch runs, and why."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.errors import NetworkError
+from schedlang.networks import EagerGraphWarning, torch_graphs
+from schedlang.networks.torch_backend import backend
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'schedlang[torch]'")
+nn = torch.nn
+_EARLIER: set[Any] = set()
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Each test has its own graphs, and records no gradients."""
+    torch._dynamo.reset()
+    _EARLIER.clear()
+    _EARLIER.update(torch_graphs())  # a test that failed keeps its own
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+    torch._dynamo.reset()
+
+
+def compiled(model: Any, **options: Any) -> Any:
+    """Compile a model; what it then gives is compared by ``same``."""
+    return torch.compile(model, backend=backend, options=options or None)
+
+
+def same(fast: Callable[..., Any], model: Callable[..., Any], *args: Any, calls: int = 2) -> None:
+    """The first call is torch's, the second one is ours."""
+    for _ in range(calls):
+        torch.testing.assert_close(fast(*args), model(*args), rtol=1e-4, atol=1e-5)
+
+
+def graphs() -> tuple[int, list[str]]:
+    """The number of graphs that are compiled, and why others are not."""
+    found = [one for one in torch_graphs() if one not in _EARLIER]
+    return sum(one.compiled for one in found), sorted(one.eager for one in found if one.eager)
+
+
+def test_a_model_is_compiled() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    same(compiled(model), model, torch.randn(3, 8))
+    assert graphs() == (1, [])
+    [graph] = torch_graphs()
+    assert graph.operators == 3 and graph.seconds > 0
+
+
+def test_torch_finds_the_backend_by_its_name() -> None:
+    points = importlib.metadata.entry_points(group="torch_dynamo_backends", name="schedlang")
+    if not points:
+        pytest.skip("schedlang is not installed, and torch looks for installed packages")
+    model = nn.Linear(8, 4).eval()
+    same(torch.compile(model, backend="schedlang"), model, torch.randn(3, 8))
+    assert graphs() == (1, [])
+
+
+def test_records_are_made_and_used(tmp_path: Path) -> None:
+    model, x = nn.Linear(32, 16).eval(), torch.randn(4, 32)
+    file = tmp_path / "tune.db"
+    same(compiled(model, database=file), model, x)
+    assert not file.exists(), "nothing was tuned"
+    torch._dynamo.reset()
+    same(compiled(model, database=file, trials=3), model, x)
+    with sl.open_database(file, read_only=True) as database:
+        records = database.count()
+        assert records >= 3
+    torch._dynamo.reset()
+    same(compiled(model, database=file), model, x)
+    [graph] = torch_graphs()
+    [program] = graph._programs.values()
+    assert program.network.summary.complete
+    with sl.open_database(file, read_only=True) as database:
+        assert database.count() == records
+
+
+def test_structures_and_numbers() -> None:
+    def model(pair: Any, *, scale: float) -> Any:
+        one, two = pair
+        return {"sum": one + two, "rest": [one * scale, None, one.shape[0]]}, two
+
+    fast = compiled(model)
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    for scale in (2.0, 2.0, 3.0):
+        ours, same_y = fast((x, y), scale=scale)
+        theirs, _ = model((x, y), scale=scale)
+        torch.testing.assert_close(ours["sum"], theirs["sum"])
+        torch.testing.assert_close(ours["rest"][0], theirs["rest"][0])
+        assert ours["rest"][1:] == [None, 3]
+        assert same_y is y
+
+
+def test_graph_breaks_and_branches() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x: Any) -> Any:
+            y = torch.relu(self.one(x))
+            if y.sum() > 3:
+                y = y * 2
+            torch._dynamo.graph_break()
+            return self.two(y)
+
+    model = Model().eval()
+    fast = compiled(model)
+    for factor in (0.0, 100.0, 0.0, 100.0):
+        same(fast, model, torch.ones(2, 6) * factor, calls=1)
+    count, eager = graphs()
+    assert count >= 2 and not eager
+
+
+def test_sizes_that_change() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
+    fast = compiled(model)
+    for rows in (2, 3, 3, 5, 2, 5):
+        same(fast, model, torch.randn(rows, 8), calls=1)
+    assert graphs()[0] >= 2
+    with pytest.warns(EagerGraphWarning, match="its sizes or weights changed 8 times"):
+        for rows in range(6, 16):
+            same(fast, model, torch.randn(rows, 8), calls=1)
+
+
+def test_weights_that_change_are_read_again() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
+    fast, x = compiled(model), torch.randn(3, 8)
+    same(fast, model, x)
+    model[0].weight.mul_(2)
+    same(fast, model, x)
+    model[1].running_mean.add_(1)
+    same(fast, model, x)
+    model.load_state_dict({name: one + 0.1 for name, one in model.state_dict().items()})
+    same(fast, model, x)
+    assert graphs() == (1, [])
+
+
+def test_tensors_of_inference_mode() -> None:
+    with torch.inference_mode():
+        model = nn.Linear(8, 4).eval()
+        fast, x = compiled(model), torch.randn(3, 8)
+        same(fast, model, x)
+        model.weight.mul_(2)  # torch does not count that
+        same(fast, model, x)
+
+
+def test_what_torch_runs_and_why() -> None:
+    x = torch.randn(4, 4)
+    for model, reason in (
+        (lambda x: torch.linalg.det(x) + 1, "linalg"),
+        (lambda x: (x.add_(1), x * 2)[1], "it changes a tensor that it is given"),
+        (lambda x: (x + 1).chunk(2), "shares memory"),
+        (lambda x: x.t() if x.sum() is not None else x, ""),
+        (lambda x: torch.fft.fft(x).real + x, "fft"),
+    ):
+        torch._dynamo.reset()
+        fast = compiled(model)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", EagerGraphWarning)
+            for _ in range(2):
+                torch.testing.assert_close(fast(x.clone()), model(x.clone()))
+        said = [str(one.message) for one in caught if one.category is EagerGraphWarning]
+        if reason:
+            assert len(said) == 1 and reason in said[0], said
+
+
+def test_random_numbers_stay_those_of_torch() -> None:
+    def model(x: Any) -> Any:
+        return nn.functional.dropout(x, 0.5, training=True) + torch.rand(4)
+
+    fast = compiled(model)
+    x = torch.randn(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EagerGraphWarning)
+        for seed in (1, 2, 3):
+            torch.manual_seed(seed)
+            ours = fast(x)
+            torch.manual_seed(seed)
+            torch.testing.assert_close(ours, model(x))
+
+
+def test_training_is_torch_s() -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+    with torch.enable_grad():
+        fast, x = compiled(model), torch.randn(3, 8)
+        with pytest.warns(EagerGraphWarning, match="it records gradients"):
+            fast(x).sum().backward()
+        assert model[0].weight.grad is not None
+    assert graphs()[0] == 0
+    same(fast, model, x)
+    assert graphs()[0] == 1
+
+
+def test_layouts_of_tensors() -> None:
+    model = nn.Conv2d(3, 4, 3).eval()
+    fast = compiled(model)
+    image = torch.randn(2, 3, 8, 8)
+    same(fast, model, image)
+    same(fast, model, image.contiguous(memory_format=torch.channels_last))
+    turned = compiled(lambda x: (x @ x).t())
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        assert turned(x).stride() == (1, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int64])
+def test_element_types(dtype: Any) -> None:
+    def model(x: Any) -> Any:
+        return (x * 2 + 1).sum(1)
+
+    x = torch.arange(12).reshape(3, 4).to(dtype)
+    fast = compiled(model)
+    for _ in range(2):
+        torch.testing.assert_close(fast(x), model(x))
+    assert graphs() == (1, [])
+
+
+def test_wrong_options() -> None:
+    model, x = nn.Linear(4, 4), torch.randn(2, 4)
+    for options, message in (
+        ({"trails": 3}, "no option 'trails'; options are database, trials"),
+        ({"trials": -1}, "trials=-1; expected a number of trials from 0"),
+        ({"target": "gpu9"}, "gpu9"),
+    ):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match=message):
+            compiled(model, **options)(x)
+    with pytest.raises(NetworkError, match="has no mode; it has options="):
+        backend(None, [], mode="max-autotune")

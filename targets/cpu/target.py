@@ -23,7 +23,8 @@ from schedlang.targets.deployment.c.export import write_c
 from schedlang.targets.deployment.library import compile_module
 from schedlang.targets.deployment.signature import signatures_of
 from schedlang.targets.description import size, table
-from schedlang.tvm import codegen
+from schedlang.targets.errors import LibraryError
+from schedlang.tvm import codegen, program
 from schedlang.tvm.analysis.nests.statements import statements
 from schedlang.tvm.packing import in_each_call
 from schedlang.workloads.workload import Workload
@@ -147,6 +148,10 @@ class CPUTarget(CPUMachine):
         compiler: str | None = None,
     ) -> Path:
         """Compile ``mod`` into a library for C, see ``Target.export_c``."""
+        for func in program.named_functions(mod).values():
+            for one in program.parameters(func):
+                if not one.compact:
+                    raise LibraryError(f"{one.name} has strides or an offset, which C has not")
         generator = self.code_generator(self.spec())
         return write_c(
             lambda: compile_module(mod, generator, check_arguments=False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import chain, count
 
 
 def identifier(text: str) -> str:
@@ -16,8 +17,7 @@ def identifiers(texts: Sequence[str], reserved: Collection[str]) -> list[str]:
     """Return names for texts, no two alike, and none of the reserved ones."""
     found: list[str] = []
     for text in texts:
-        name = base = identifier(text)
-        while name in found or name in reserved:
-            name = f"{base}_{len(found)}"
-        found.append(name)
+        base = identifier(text)
+        names = chain([base], (f"{base}_{number}" for number in count(1)))
+        found.append(next(one for one in names if one not in found and one not in reserved))
     return found

@@ -23,6 +23,7 @@ from schedlang.cli.naming.stored import (
     writable,
 )
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
+from schedlang.targets.deployment.c.export import check_c
 
 _RECORDED = "Of a recorded space"
 
@@ -108,6 +109,8 @@ def export(
         )
     if c and library is None:
         raise UsageError("--c goes with --library FILE")
+    if c and library is not None:
+        check_c(library)
     if database is None:
         raise UsageError("give --database FILE: the database to read")
     if frozen is not None:

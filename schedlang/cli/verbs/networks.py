@@ -17,6 +17,7 @@ from schedlang.cli.naming.stored import existing, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, UsageError, option_names, verb
 from schedlang.cli.words import complete_program
+from schedlang.targets.deployment.c.export import check_c
 from schedlang.tuning.options import TUNE_NETWORK
 
 What = Annotated[str, typer.Argument(help=NETWORK, autocompletion=complete_program)]
@@ -141,5 +142,8 @@ def compile_network(
 
 
 def _check_c(c: bool, library: Path | None, option: str) -> None:
-    if c and library is None:
+    if not c:
+        return
+    if library is None:
         raise UsageError(f"--c goes with {option} FILE")
+    check_c(library)

@@ -14,21 +14,23 @@ from schedlang.targets.deployment.c.export import write_c
 from schedlang.targets.deployment.c.interface import declared_code
 from schedlang.targets.deployment.signature import Parameter, Signature
 from schedlang.targets.errors import BuildError
-from schedlang.tvm.codegen.objects import SYMBOL, element_type
+from schedlang.tvm.codegen.objects import ENTRY_PREFIX, element_type
 from schedlang.tvm.relax.stored_weights import included, write_data
 from schedlang.tvm.relax.straight_line import (
     Operand,
     Place,
     Step,
     StraightLine,
-    operand_bytes,
     straight_line,
 )
+from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
     from schedlang.targets.deployment.c.interface import Entry
 
 _MAIN = "main"
+# Addresses in a library are 32 bits from each other.
+_MOST_BYTES = 2**31 - 2**24
 _SCRATCH, _WEIGHTS, _FIRST = range(3)
 _DATA = "schedlang_network_weights"
 
@@ -49,6 +51,11 @@ def write_network(
     except NetworkError as error:
         raise BuildError(f"cannot write {path}: {error}") from error
     weights = [*built.parameters.values(), *line.constants]
+    size = sum(one.nbytes for one in weights)
+    if size > _MOST_BYTES:
+        raise BuildError(
+            f"cannot write {path}: the weights have {size / 2**30:.1f} GiB, and code reaches 2"
+        )
 
     def write_source(_: Sequence[Entry], folder: Path) -> Path:
         source = folder / "network.c"
@@ -76,8 +83,8 @@ def _source(line: StraightLine, starts: Sequence[int], data: Path) -> str:
     for step in line.steps:
         if step.function:
             codes.setdefault(step.function, f"code_{len(codes)}")
-    text = '#include "kernel.h"\n\n' + included(_DATA, data)
-    text += "".join(declared_code(local, SYMBOL + name) for name, local in codes.items())
+    text = '#include "kernel.h"\n\n' + included(_DATA, Path(data.name))
+    text += "".join(declared_code(local, ENTRY_PREFIX + name) for name, local in codes.items())
     shapes: dict[tuple[int, ...], str] = {}
     tables, rows = "", ""
     for number, step in enumerate(line.steps):
@@ -90,8 +97,8 @@ def _source(line: StraightLine, starts: Sequence[int], data: Path) -> str:
     text += f"{tables}static const schedlang_step steps[] = {{\n{rows or '  {0}'}}};\n"
     return text + (
         f"static const schedlang_steps all = {{{line.scratch}, {_DATA}, {len(line.steps)}, steps}};"
-        f"\n\nint32_t {SYMBOL}{_MAIN}(void *self, const schedlang_any *arguments, int32_t count,"
-        " schedlang_any *result) {\n"
+        f"\n\nint32_t {ENTRY_PREFIX}{_MAIN}(void *self, const schedlang_any *arguments,"
+        " int32_t count, schedlang_any *result) {\n"
         "  return (void)self, (void)result, schedlang_run_1(&all, arguments, count);\n}\n"
     )
 
@@ -99,7 +106,11 @@ def _source(line: StraightLine, starts: Sequence[int], data: Path) -> str:
 def _step(number: int, step: Step, codes: Mapping[str, str]) -> str:
     code = codes.get(step.function, "0")
     first = step.operands[0]
-    size = operand_bytes(first) if not step.function and isinstance(first, Operand) else 0
+    size = (
+        tensor_bytes(first.shape, first.dtype)
+        if not step.function and isinstance(first, Operand)
+        else 0
+    )
     return f"{{{code}, {len(step.operands)}, operands_{number}, {size}}}"
 
 
@@ -109,11 +120,12 @@ def _operand(
     if isinstance(operand, int):
         return f"{{-1, 0, {operand}, 0, 0, 0}}"
     memory = operand.memory
-    place, at = {
-        Place.SCRATCH: (_SCRATCH, memory.at),
-        Place.WEIGHT: (_WEIGHTS, starts[memory.number] if memory.place is Place.WEIGHT else 0),
-        Place.ARGUMENT: (_FIRST + memory.number, 0),
-    }[memory.place]
+    if memory.place is Place.SCRATCH:
+        place, at = _SCRATCH, memory.at
+    elif memory.place is Place.WEIGHT:
+        place, at = _WEIGHTS, starts[memory.number]
+    else:
+        place, at = _FIRST + memory.number, 0
     code, bits, _ = element_type(operand.dtype)
     shape = shapes.setdefault(operand.shape, f"shape_{len(shapes)}")
     offset = at + operand.offset

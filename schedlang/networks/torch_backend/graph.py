@@ -155,7 +155,7 @@ class Graph:
         before = [_state(one) for one in tensors]
         expected = self._module(*inputs)
         changed = [not _is_same(*pair) for pair in zip(tensors, before, strict=True)]
-        reason = ""
+        reason, results = "", list[Any]()
         if any(changed):
             reason = "it changes a tensor that it is given"
         elif any(one.device.type != "cpu" for one in tensors):
@@ -163,8 +163,7 @@ class Graph:
         elif self._made >= _MOST_PROGRAMS:
             reason = f"its sizes or weights changed {self._made} times"
         else:
-            results = self._described(inputs, expected)
-            reason = results if isinstance(results, str) else ""
+            reason, results = self._described(inputs, expected)
         if reason:
             self._give_up(reason)
             return expected
@@ -189,8 +188,8 @@ class Graph:
             warnings.simplefilter("ignore", UserWarning)  # of functions that have no record
             return self._settings.compile(network)
 
-    def _described(self, inputs: Sequence[Any], expected: Sequence[Any]) -> list[Any] | str:
-        """Describe what torch returned; or say why a network cannot return the same."""
+    def _described(self, inputs: Sequence[Any], expected: Sequence[Any]) -> tuple[str, list[Any]]:
+        """Say why a network cannot return what torch returned, if so; and describe that."""
         torch = self._torch
         owners = {_memory(one) for one in inputs if isinstance(one, torch.Tensor)}
         found: list[Any] = []
@@ -203,10 +202,10 @@ class Graph:
                 found.append(_Passed(number))
                 continue
             if value.numel() and _memory(value) in owners:
-                return "a result shares memory with an input or another result"
+                return "a result shares memory with an input or another result", []
             owners.add(_memory(value))
             found.append(_Made(None if value.is_contiguous() else value.stride()))
-        return found
+        return "", found
 
     def _differs(self, results: Sequence[Any], expected: Sequence[Any]) -> str:
         """Say in what results differ from those of torch; empty where they do not."""
@@ -220,8 +219,8 @@ class Graph:
         for name, one, right in pairs:
             if (one.dtype, one.shape) != (right.dtype, right.shape):
                 return f"{name} has another type or shape than torch's"
-        arrays = [[as_numpy(one.detach()) for one in side] for side in (ours, theirs)]
-        found = compare(names, *arrays)
+        got, wanted = ([as_numpy(one.detach()) for one in side] for side in (ours, theirs))
+        found = compare(names, got, wanted)
         wrong = next((str(one) for one in found.outputs if not one.passed), "")
         return wrong and f"its results are not torch's: {wrong}"
 
@@ -254,7 +253,7 @@ def _memory(tensor: Any) -> Any:
 def _frozen(torch: Any, module: Any, inputs: Sequence[Any], is_weight: Sequence[bool]) -> Any:
     """Return a module that takes the tensors of each call, and has all else."""
 
-    class Frozen(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Frozen(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.graph_module = module

@@ -9,9 +9,10 @@ from pathlib import Path
 import tvm_ffi
 from tvm.runtime import Executable, Module
 
-# By this a function is called; and what code of TVM may want of its run time begins like this.
-SYMBOL = "__tvm_ffi_"
-_RUN_TIME = re.compile(rb"\0(?:__)?(TVM(?:FFI|Backend)\w+)(?=\0)")
+ENTRY_PREFIX = "__tvm_ffi_"
+"""What comes before the name of a function in the symbol by which it is called."""
+# Functions, and with underscores pointers to them, which TVM sets when it loads code.
+_RUN_TIME = re.compile(rb"\0((?:__)?TVM(?:FFI|Backend)\w+)(?=\0)")
 
 
 def write_objects(code: Executable | Module, folder: Path) -> list[Path]:
@@ -32,7 +33,7 @@ def write_objects(code: Executable | Module, folder: Path) -> list[Path]:
 
 
 def run_time_functions(objects: Sequence[Path]) -> set[str]:
-    """Return the names of the functions that code in object files wants of TVM's run time."""
+    """Return the symbols of TVM's run time that code in object files wants."""
     names = (_RUN_TIME.findall(path.read_bytes()) for path in objects)
     return {name.decode() for found in names for name in found}
 

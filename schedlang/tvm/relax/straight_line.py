@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst, IRModule
 
 from schedlang.errors import NetworkError
+from schedlang.tvm.codegen.runtime import ALIGNMENT
 from schedlang.tvm.relax.program import (
     VIEW,
     VIEWS,
@@ -23,9 +24,7 @@ from schedlang.tvm.relax.program import (
     weights_of,
 )
 from schedlang.tvm.relax.rewriting import fields
-from schedlang.tvm.values import element_bytes, tensor_bytes
-
-_ALIGNMENT = 64
+from schedlang.tvm.values import tensor_bytes
 
 
 class Place(Enum):
@@ -84,13 +83,11 @@ class StraightLine:
     Attributes
     ----------
     steps: in order. Arguments are the inputs, and the outputs after them.
-    outputs: what it returns, as arguments.
     constants: values besides the weights, whose numbers come after theirs.
     scratch: bytes of memory for what is in between.
     """
 
     steps: list[Step] = field(default_factory=list)
-    outputs: list[Operand] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     scratch: int = 0
 
@@ -123,7 +120,7 @@ class _Reader:
             self._values[var] = self._value(value)
         returned = [self._value(one) for one in fields(self._mod)]
         for number, one in enumerate(returned, start=len(self._inputs)):
-            found.outputs.append(self._output(one, number))
+            self._put_out(one, number)
         found.scratch = _plan(self._made, found.steps)
         return found
 
@@ -171,16 +168,15 @@ class _Reader:
         number = len(self._weights) + len(self._found.constants) - 1
         return self._whole(Place.WEIGHT, number, value.ty)
 
-    def _output(self, value: Operand, number: int) -> Operand:
+    def _put_out(self, value: Operand, number: int) -> None:
         """Have an output made where the caller wants it, or copied there."""
         memory = value.memory
         size = tensor_bytes(value.shape, value.dtype)
         if memory.place is Place.SCRATCH and (value.offset, size) == (0, memory.bytes):
             memory.place, memory.number = Place.ARGUMENT, number
-            return value
+            return
         target = Operand(Memory(Place.ARGUMENT, number, size), 0, value.shape, value.dtype)
         self._found.steps.append(Step("", [target, value]))
-        return target
 
 
 def _plan(made: Sequence[Memory], steps: Sequence[Step]) -> int:
@@ -209,9 +205,4 @@ def _plan(made: Sequence[Memory], steps: Sequence[Step]) -> int:
 
 
 def _aligned(at: int) -> int:
-    return -(-at // _ALIGNMENT) * _ALIGNMENT
-
-
-def operand_bytes(operand: Operand) -> int:
-    """Return the size of an operand in bytes."""
-    return int(np.prod(operand.shape, dtype=np.int64)) * element_bytes(operand.dtype)
+    return -(-at // ALIGNMENT) * ALIGNMENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 SUFFIXES = (SHARED, ARCHIVE, OBJECT)
 # What glue.h defines.
 _OFFERED = {
-    "TVMBackendParallelLaunch",
-    "TVMBackendAllocWorkspace",
-    "TVMBackendFreeWorkspace",
+    "__TVMBackendParallelLaunch",
+    "__TVMBackendAllocWorkspace",
+    "__TVMBackendFreeWorkspace",
     "TVMFFIErrorSetRaisedFromCStr",
     "TVMFFIErrorSetRaisedFromCStrParts",
 }
@@ -53,15 +53,15 @@ def write_c(
     target: what ``Target.deployment`` returned.
     more: writes one more source into a folder, which defines the code of entries.
     """
-    check_destination(path, SUFFIXES, "C can link it")
-    if platform.system() != "Linux":
-        raise LibraryError(f"C libraries are made on Linux; this is {platform.system()}")
-    found = interface.entries(path.stem if name is None else name, signatures)
+    name = path.stem if name is None else name
+    check_c(path, name)
+    found = interface.entries(name, signatures)
     with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as place:
         folder = Path(place)
         tools = Toolchain(compiler, folder)
         objects = _objects(compile_code(), folder)
-        text = interface.source(found, int(target.get("threads", 0)) or 1, _features(target))
+        threads, sve_bits = int(target.get("threads", 0)) or 1, int(target.get("sve_bits", 0))
+        text = interface.source(found, threads, target.get("features", ()), sve_bits)
         sources = [_written(folder / "entries.c", text)]
         manifest = Manifest(
             tuple(signatures),
@@ -74,10 +74,9 @@ def write_c(
         if more is not None:
             sources.append(more(found, folder))
         *compiled, run_time = tools.compile(*sources)
-        names = [one.name for one in found]
-        names += [f"{one.name}_tensors" for one in found if one.tensors_prototype]
-        linked = tools.link(path.suffix, [*compiled, *objects], run_time, names)
-        head = interface.header(path.stem, str(target["key"]), found)
+        names = [seen for one in found for seen in one.names]
+        linked = tools.link(path.name, [*compiled, *objects], run_time, names)
+        head = interface.header(name, str(target["key"]), found)
         os.replace(_written(folder / "header", head), path.with_suffix(".h"))
         os.replace(linked, path)
     return path
@@ -97,8 +96,20 @@ def _objects(code: CompiledCode | LoadedCode, folder: Path) -> list[Path]:
     return objects
 
 
-def _features(target: Mapping[str, Any]) -> Iterable[str]:
-    return map(str, target.get("features", ()))
+def check_c(path: Path, name: str | None = None) -> None:
+    """Raise LibraryError where there can be no library for C, or none of this name."""
+    check_destination(path, SUFFIXES, "C can link it")
+    if platform.system() != "Linux":
+        raise LibraryError(f"C libraries are made on Linux; this is {platform.system()}")
+    interface.check_name(path.stem if name is None else name)
+    header = path.with_suffix(".h")
+    if header.exists():
+        check_destination(header, (".h",))
+        if not header.read_text("utf-8", errors="replace").startswith(interface.MADE):
+            raise LibraryError(
+                f"{header}, where the header belongs, is a file that schedlang has not written: "
+                "choose another name for the library"
+            )
 
 
 def _written(path: Path, text: str) -> Path:

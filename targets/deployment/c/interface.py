@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from schedlang.targets.deployment.identifiers import identifier, identifiers
 from schedlang.targets.deployment.signature import Parameter, Signature
 from schedlang.targets.errors import LibraryError
-from schedlang.tvm.codegen.objects import SYMBOL, element_type
+from schedlang.tvm.codegen.objects import ENTRY_PREFIX, element_type
 
 # DLPack's codes of element types.
 _SIGNED, _UNSIGNED, _FLOAT, _BOOL = 0, 1, 2, 6
@@ -32,10 +36,15 @@ _RESERVED = frozenset(
     " reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct"
     " switch template this thread_local throw true try typedef typeid typename typeof union"
     " unsigned using virtual void volatile wchar_t while xor xor_eq main schedlang_arguments"
+    " concept requires consteval constinit co_await co_yield co_return"
     # Macros that a header of the system may have defined.
     " linux unix errno assert stdin stdout stderr signals slots emit I EOF NAN NULL INFINITY"
     "".split()
 )
+
+
+MADE = "/* Made by schedlang"
+"""How headers begin."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,11 @@ class Entry:
     name: str
     signature: Signature
     code: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its functions in C."""
+        return [self.name, *([f"{self.name}_tensors"] if self.tensors_prototype else [])]
 
     @property
     def prototype(self) -> str:
@@ -70,30 +84,54 @@ class Entry:
 def entries(name: str, signatures: Sequence[Signature]) -> list[Entry]:
     """Return the entries of a library with this name: the name, or with a function's behind it.
 
-    LibraryError for a name that is none in C, and a parameter that C has no type for.
+    LibraryError for a name that there cannot be, and a parameter that C has no type for.
     """
+    check_name(name)
+    for signature in signatures:
+        for parameter in signature.parameters:
+            _check(signature, parameter)
+    alone = len(signatures) == 1
+    found = [
+        Entry(name if alone else f"{name}_{identifier(one.name)}", one, ENTRY_PREFIX + one.name)
+        for one in signatures
+    ]
+    names = Counter(seen for one in found for seen in one.names)
+    twice = next((one for one, times in names.items() if times > 1), None)
+    if twice is not None:
+        raise LibraryError(f"two functions would be called {twice} in C: rename one of them")
+    return found
+
+
+def check_name(name: str) -> None:
+    """Raise LibraryError for what cannot be the name of a function in C."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in _RESERVED:
         raise LibraryError(
             f"{name!r} cannot be the name of a function in C: give the file another name, or name="
         )
     if name.startswith("schedlang"):
         raise LibraryError(f"{name!r} begins like the functions that all libraries have")
-    for signature in signatures:
-        for parameter in signature.parameters:
-            _check(signature, parameter)
-    alone = len(signatures) == 1
-    return [
-        Entry(name if alone else f"{name}_{identifier(one.name)}", one, f"{SYMBOL}{one.name}")
-        for one in signatures
-    ]
+    if any(hasattr(library, name) for library in _c_libraries()):
+        raise LibraryError(
+            f"{name!r} is a function of the C library, which programs would lose: give the file "
+            "another name, or name="
+        )
 
 
-def header(library: str, made_for: str, found: Sequence[Entry]) -> str:
+@cache
+def _c_libraries() -> list[ctypes.CDLL]:
+    found = []
+    for name in ("libc.so.6", "libm.so.6"):
+        with suppress(OSError):  # another C library
+            found.append(ctypes.CDLL(name))
+    return found
+
+
+def header(name: str, made_for: str, found: Sequence[Entry]) -> str:
     """Return the header of a library; programs may include those of several."""
-    guard = f"{identifier(library).upper()}_H"
+    guard = f"SCHEDLANG_LIBRARY_{name.upper()}_H"
     shared = files(__package__).joinpath("schedlang.h").read_text(encoding="utf-8")
     return (
-        f"/* {library}: made by schedlang for {made_for}. It needs no TVM. */\n"
+        f"{MADE} for {made_for}. {name} needs no TVM. */\n"
         f"#ifndef {guard}\n#define {guard}\n\n{shared}\n"
         '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
         f"{''.join(map(_documented, found))}"
@@ -101,11 +139,15 @@ def header(library: str, made_for: str, found: Sequence[Entry]) -> str:
     )
 
 
-def source(found: Sequence[Entry], threads: int, features: Iterable[str]) -> str:
-    """Return the C source of the entries, for code that was made for so many threads."""
+def source(found: Sequence[Entry], threads: int, features: Iterable[str], sve_bits: int = 0) -> str:
+    """Return the C source of the entries, for code that was made for so many threads.
+
+    ``features`` of the CPU and the width of SVE registers are what the code needs.
+    """
     text = f'#include "kernel.h"\n#include "glue.h"\n\nSCHEDLANG_GLUE({threads})\n\n'
-    text += f'static const char features[] = "{"".join(f"{one} " for one in features)}";\n'
-    return text + "".join(map(_defined, found))
+    text += f'#define FEATURES "{"".join(f"{one} " for one in features)}"\n'
+    text += "static int schedlang_checked;\n"
+    return text + "".join(_defined(*one, sve_bits) for one in enumerate(found))
 
 
 def _documented(entry: Entry) -> str:
@@ -119,8 +161,8 @@ def _documented(entry: Entry) -> str:
     return text + "\n"
 
 
-def _defined(entry: Entry) -> str:
-    name, parameters = entry.name, entry.signature.parameters
+def _defined(number: int, entry: Entry, sve_bits: int) -> str:
+    own, parameters = f"schedlang_{number}", entry.signature.parameters
     names = _names(parameters)
     shapes, rows, values = [], [], []
     for place, (one, local) in enumerate(zip(parameters, names, strict=True)):
@@ -128,26 +170,27 @@ def _defined(entry: Entry) -> str:
         size = bits // 8
         extents = ", ".join(map(str, one.shape or ()))
         axes = -1 if one.shape is None else len(one.shape)
-        shapes.append(f"static const int64_t {name}_shape_{place}[] = {{{extents or '1'}}};\n")
+        shapes.append(f"static const int64_t {own}_shape_{place}[] = {{{extents or '1'}}};\n")
         rows.append(
             f"    {{{c_string(str(one))}, {axes}, {code}, {bits}, {int(one.written)}, {size}, "
-            f"{name}_shape_{place}, {one.bytes or 0}}},\n"
+            f"{own}_shape_{place}, {one.bytes or 0}}},\n"
         )
         if one.shape is None:
             kind, member = _NUMBERS[code]
             values.append(f"{{{kind}, 0, {{.{member} = {local}}}}}")
         else:
             values.append(f"{{SCHEDLANG_DLTENSOR, 0, {{.v_ptr = (void *){local}}}}}")
-    text = "\n" + declared_code(f"{name}_code", entry.code) + "".join(shapes)
-    text += f"static const schedlang_parameter {name}_parameters[] = {{\n{''.join(rows)}}};\n"
-    text += f"static const schedlang_function {name}_function = {{\n"
-    text += f'    "{name}", {name}_code, {len(parameters)}, {name}_parameters, features}};\n\n'
+    text = "\n" + declared_code(f"{own}_code", entry.code) + "".join(shapes)
+    text += f"static const schedlang_parameter {own}_parameters[] = {{\n{''.join(rows)}}};\n"
+    text += f"static const schedlang_function {own}_function = {{\n"
+    text += f'    "{entry.name}", {own}_code, {len(parameters)}, {own}_parameters,'
+    text += f" FEATURES, {sve_bits}, &schedlang_checked}};\n\n"
     text += f"SCHEDLANG_ENTRY {entry.prototype} {{\n"
     text += f"  schedlang_any schedlang_arguments[] = {{{', '.join(values)}}};\n"
-    text += f"  return schedlang_call_1(&{name}_function, schedlang_arguments);\n}}\n"
+    text += f"  return schedlang_call_1(&{own}_function, schedlang_arguments);\n}}\n"
     if entry.tensors_prototype:
         text += f"\nSCHEDLANG_ENTRY {entry.tensors_prototype} {{\n"
-        text += f"  return schedlang_call_tensors_1(&{name}_function, tensors, count);\n}}\n"
+        text += f"  return schedlang_call_tensors_1(&{own}_function, tensors, count);\n}}\n"
     return text
 
 
@@ -198,6 +241,7 @@ def _names(parameters: Sequence[Parameter]) -> list[str]:
     return identifiers([_plain(one.name) for one in parameters], _RESERVED)
 
 
-def _plain(name: str) -> str:
+def _plain(text: str) -> str:
     """Return a name that is none of a type or of a mathematical constant in C."""
-    return f"x{name}" if name.startswith("M_") or name.endswith("_t") else name
+    name = identifier(text)
+    return f"x{name}_x" if name.startswith("M_") or name.endswith("_t") else name

@@ -37,6 +37,8 @@ typedef struct {
   int32_t count;
   const schedlang_parameter *parameters;
   const char *features; /* of the CPU, by LLVM's names, a space after each */
+  int32_t sve_bits;     /* width of SVE registers that the code needs; 0 without */
+  int *checked;         /* whether this machine was found to have them */
 } schedlang_function;
 
 /* A tensor of a step, or an integer. */

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlang.targets.deployment.arguments import check
 from schedlang.targets.deployment.c.interface import c_type
 from schedlang.targets.deployment.manifest import Manifest
 from schedlang.targets.deployment.signature import Signature
@@ -34,7 +33,8 @@ class CError(RuntimeError):
 def entries_of(path: Path, manifest: Manifest, threads: int) -> dict[str, Callable[..., None]]:
     """Return the functions of a library, by their names in the program.
 
-    ``threads`` is the number for parallel loops; 0 leaves it to the library.
+    ``threads`` is the number for parallel loops, also of those who have the library open already;
+    0 leaves it to the library.
     """
     try:
         library = open_once(path, ctypes.CDLL)
@@ -44,8 +44,7 @@ def entries_of(path: Path, manifest: Manifest, threads: int) -> dict[str, Callab
         }
     except (OSError, AttributeError, KeyError) as error:
         raise LibraryError(f"cannot load {path}: {describe(error)}") from error
-    if threads:
-        library.schedlang_set_threads(threads, -1)
+    library.schedlang_set_threads(threads, -1)
     return found
 
 
@@ -60,9 +59,9 @@ def _function(library: Any, entry: Any, signature: Signature) -> Callable[..., N
             for one, number in zip(signature.parameters, numbers, strict=True)
         ]
 
-        run = _checked_here(entry, signature)
+        run = _with_numbers(entry, signature)
     else:
-        run = _checked_there(getattr(library, f"{entry.__name__}_tensors"), len(numbers))
+        run = _with_tensors(getattr(library, f"{entry.__name__}_tensors"), len(numbers))
 
     def call(*arguments: Any) -> None:
         status = run(arguments)
@@ -72,19 +71,21 @@ def _function(library: Any, entry: Any, signature: Signature) -> Callable[..., N
     return call
 
 
-def _checked_here(entry: Any, signature: Signature) -> Callable[[Sequence[Any]], int]:
-    """Return a call of the function that takes addresses, and numbers."""
+def _with_numbers(entry: Any, signature: Signature) -> Callable[[Sequence[Any]], int]:
+    """Return a call of the function that takes addresses, and numbers.
+
+    ``CompiledFunction`` looks at each argument of a function that takes a number.
+    """
     numbers = [one.shape is None for one in signature.parameters]
 
     def run(arguments: Sequence[Any]) -> int:
-        check(arguments, signature.parameters, runtime.main_memory())
         pairs = zip(arguments, numbers, strict=True)
         return int(entry(*[one if number else one.data_ptr() for one, number in pairs]))
 
     return run
 
 
-def _checked_there(entry: Any, count: int) -> Callable[[Sequence[Any]], int]:
+def _with_tensors(entry: Any, count: int) -> Callable[[Sequence[Any]], int]:
     """Return a call of the function that takes tensors, and looks at their types and shapes."""
     kind = ctypes.c_void_p * count
 

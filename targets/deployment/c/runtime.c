@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 #include "kernel.h"
@@ -27,6 +29,7 @@
 /* -- errors ------------------------------------------------------------------------------------ */
 
 static _Thread_local char error_text[1024];
+static _Thread_local int error_status;
 
 SHARED const char *schedlang_error(void) { return error_text; }
 
@@ -35,10 +38,11 @@ SHARED int schedlang_fail_1(int status, const char *format, ...) {
   va_start(values, format);
   vsnprintf(error_text, sizeof error_text, format, values);
   va_end(values);
-  return status;
+  return error_status = status;
 }
 
 SHARED void schedlang_raise_1(const char *kind, const char **parts, int count) {
+  error_status = SCHEDLANG_FAILED;
   size_t used = (size_t)snprintf(error_text, sizeof error_text, "%s: ", kind);
   for (int i = 0; i < count && used < sizeof error_text; ++i)
     used += (size_t)snprintf(error_text + used, sizeof error_text - used, "%s", parts[i]);
@@ -56,32 +60,45 @@ typedef struct block {
 enum { ALIGNMENT = 64 };
 
 static _Thread_local block *blocks;
+static _Thread_local int depth; /* of calls of kernels in this thread */
 static pthread_key_t blocks_key;
+static int has_key;
 static pthread_once_t blocks_once = PTHREAD_ONCE_INIT;
 
 static void free_blocks(void *first) {
+  blocks = NULL;
   for (block *one = first, *next; one; one = next) {
     next = one->next;
     free(one);
   }
 }
 
-static void make_blocks_key(void) { pthread_key_create(&blocks_key, free_blocks); }
+static void make_blocks_key(void) { has_key = !pthread_key_create(&blocks_key, free_blocks); }
+
+static void *no_memory(uint64_t bytes) {
+  schedlang_fail_1(SCHEDLANG_MEMORY, "there is no memory for %llu bytes", (unsigned long long)bytes);
+  return NULL;
+}
+
+/* Code that failed has not freed what it had. */
+static void release_blocks(void) {
+  for (block *one = blocks; one; one = one->next) one->in_use = 0;
+}
 
 SHARED void *schedlang_allocate_1(uint64_t bytes) {
   block *found = NULL;
   for (block *one = blocks; one; one = one->next)
     if (!one->in_use && one->bytes >= bytes && (!found || one->bytes < found->bytes)) found = one;
   if (!found) {
-    if (bytes > SIZE_MAX - 2 * ALIGNMENT) return NULL;
+    if (bytes > SIZE_MAX - 2 * ALIGNMENT) return no_memory(bytes);
     uint64_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     found = aligned_alloc(ALIGNMENT, ALIGNMENT + size);
-    if (!found) return NULL;
+    if (!found) return no_memory(bytes);
     found->bytes = size;
     found->next = blocks;
     blocks = found;
     pthread_once(&blocks_once, make_blocks_key);
-    pthread_setspecific(blocks_key, blocks);
+    if (has_key) pthread_setspecific(blocks_key, blocks);
   }
   found->in_use = 1;
   return (char *)found + ALIGNMENT;
@@ -110,7 +127,6 @@ static struct {
   _Atomic int sleeping, pending, status;
   _Atomic int spin; /* microseconds */
   int workers;
-  int count;
   int (*task)(void *data, int index);
   void *data;
   part parts[MOST_THREADS];
@@ -122,12 +138,14 @@ static struct {
 static _Atomic int wanted_threads;
 static _Thread_local int inside; /* a part of a job: loops in it run in this thread */
 
-static struct {
-  pthread_mutex_t lock;
+/* The caller's parallel-for. One that is set is not changed any more, and kept for ever. */
+typedef struct {
   schedlang_for run;
   void *context;
   int threads;
-} given = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} parallel_for;
+
+static _Atomic(parallel_for *) given;
 
 static inline void relax(void) {
 #if defined(__x86_64__)
@@ -168,9 +186,14 @@ static uint64_t next_job(uint64_t seen) {
   return job;
 }
 
+/* CPUs of the process: a thread that calls may be bound to one of them. */
+static int process_cpus(cpu_set_t *set) { return sched_getaffinity(getpid(), sizeof *set, set); }
+
 static void *work(void *number) {
   int self = (int)(intptr_t)number;
   uint64_t job = 0;
+  cpu_set_t set;
+  if (!process_cpus(&set)) sched_setaffinity(0, sizeof set, &set);
   inside = 1;
   for (;;) {
     job = next_job(job);
@@ -183,7 +206,7 @@ static void *work(void *number) {
 static void after_fork(void) {
   static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-  pool.busy = pool.lock = given.lock = mutex;
+  pool.busy = pool.lock = mutex;
   pool.wake = condition;
   pool.workers = 0;
   atomic_store(&pool.sleeping, 0);
@@ -252,11 +275,9 @@ SHARED void schedlang_set_threads(int threads, int spin_microseconds) {
 }
 
 SHARED void schedlang_set_parallel(schedlang_for run, void *context, int threads) {
-  pthread_mutex_lock(&given.lock);
-  given.run = run;
-  given.context = context;
-  given.threads = threads < 1 ? 1 : threads;
-  pthread_mutex_unlock(&given.lock);
+  parallel_for *made = run ? malloc(sizeof *made) : NULL;
+  if (made) *made = (parallel_for){run, context, threads < 1 ? 1 : threads};
+  atomic_store(&given, made);
 }
 
 static int usable_cpus(void) {
@@ -264,7 +285,7 @@ static int usable_cpus(void) {
   int count = atomic_load(&known);
   if (!count) {
     cpu_set_t set;
-    count = sched_getaffinity(0, sizeof set, &set) ? MOST_THREADS : CPU_COUNT(&set);
+    count = process_cpus(&set) ? MOST_THREADS : CPU_COUNT(&set);
     atomic_store(&known, count);
   }
   return count;
@@ -285,18 +306,15 @@ static int run_part(void *data, int index) {
 }
 
 SHARED int schedlang_launch_1(int (*loop)(int, void *, void *), void *data, int parts) {
-  pthread_mutex_lock(&given.lock);
-  schedlang_for run = given.run;
-  void *context = given.context;
-  int threads = given.threads;
-  pthread_mutex_unlock(&given.lock);
-  if (!run) {
-    run = schedlang_parallel;
-    threads = atomic_load(&wanted_threads);
-    if (!threads) threads = parts < usable_cpus() ? parts : usable_cpus();
+  parallel_for *mine = atomic_load(&given), own = {schedlang_parallel, NULL, 0};
+  if (!mine) {
+    own.threads = atomic_load(&wanted_threads);
+    if (!own.threads) own.threads = parts < usable_cpus() ? parts : usable_cpus();
+    if (own.threads > MOST_THREADS) own.threads = MOST_THREADS;
+    mine = &own;
   }
-  parallel_loop one = {loop, data, {NULL, threads}};
-  int status = run(context, threads, run_part, &one);
+  parallel_loop one = {loop, data, {NULL, mine->threads}};
+  int status = mine->run(mine->context, mine->threads, run_part, &one);
   if (!status) return 0;
   if (!error_text[0])
     schedlang_fail_1(SCHEDLANG_FAILED, "a parallel loop ended with the status %d", status);
@@ -371,15 +389,27 @@ static int has_feature(const char *name, size_t length) {
 static int has_feature(const char *name, size_t length) { return (void)name, (void)length, 1; }
 #endif
 
+static int has_sve(int bits) {
+#if defined(__aarch64__)
+  return (prctl(PR_SVE_GET_VL) & 0xffff) * 8 >= bits;
+#else
+  return !bits;
+#endif
+}
+
 static int check_machine(const schedlang_function *function) {
-  static _Thread_local const char *checked; /* the features that were found last */
-  if (checked == function->features) return SCHEDLANG_OK;
+  if (__atomic_load_n(function->checked, __ATOMIC_RELAXED)) return SCHEDLANG_OK;
   for (const char *name = function->features, *end; (end = strchr(name, ' ')); name = end + 1)
     if (!has_feature(name, (size_t)(end - name)))
       return schedlang_fail_1(SCHEDLANG_MACHINE,
                               "%s: this machine lacks %.*s: export the kernel for this machine",
                               function->name, (int)(end - name), name);
-  checked = function->features;
+  if (function->sve_bits && !has_sve(function->sve_bits))
+    return schedlang_fail_1(SCHEDLANG_MACHINE,
+                            "%s: this machine has no SVE registers of %d bits: export the kernel "
+                            "for this machine",
+                            function->name, function->sve_bits);
+  __atomic_store_n(function->checked, 1, __ATOMIC_RELAXED);
   return SCHEDLANG_OK;
 }
 
@@ -431,11 +461,14 @@ SHARED int schedlang_call_1(const schedlang_function *function, schedlang_any *a
   }
   schedlang_any result = {0, 0, {0}};
   error_text[0] = 0;
+  ++depth;
   status = function->code(NULL, arguments, count, &result);
+  --depth;
   if (!status) return SCHEDLANG_OK;
-  if (error_text[0]) return status > 0 ? status : SCHEDLANG_FAILED;
-  return schedlang_fail_1(status > 0 ? status : SCHEDLANG_FAILED, "%s: it failed with the status %d",
-                          function->name, status);
+  if (!depth) release_blocks();
+  if (error_text[0]) return error_status;
+  return schedlang_fail_1(SCHEDLANG_FAILED, "%s: it failed with the status %d", function->name,
+                          status);
 }
 
 static int check_tensor(const schedlang_function *function, int i, const schedlang_tensor *tensor) {
@@ -511,9 +544,7 @@ SHARED int32_t schedlang_run_1(const schedlang_steps *steps, const schedlang_any
                                int32_t count) {
   char *places[2 + count];
   places[0] = schedlang_allocate_1(steps->scratch);
-  if (!places[0])
-    return schedlang_fail_1(SCHEDLANG_MEMORY, "there is no memory for %llu bytes",
-                            (unsigned long long)steps->scratch);
+  if (!places[0]) return -1;
   places[1] = (char *)steps->weights;
   for (int i = 0; i < count; ++i) places[2 + i] = ((schedlang_tensor *)arguments[i].v_ptr)->data;
   int32_t status = 0;

@@ -7,6 +7,7 @@ take any number of libraries.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -39,15 +40,16 @@ class Toolchain:
     """
 
     def __init__(self, compiler: str | None, folder: Path) -> None:
-        wanted = compiler or os.environ.get("CC") or ""
-        found = next(filter(None, map(shutil.which, (wanted,) if wanted else _COMPILERS)), None)
+        wanted = shlex.split(compiler or os.environ.get("CC") or "")
+        tried = wanted[:1] or _COMPILERS
+        found = next(filter(None, map(shutil.which, tried)), None)
         if found is None:
             raise BuildError(
-                f"there is no C compiler {wanted}: give another one"
+                f"there is no C compiler {wanted[0]}: give another one"
                 if wanted
                 else "exporting C needs a C compiler, and there is none: install gcc or clang"
             )
-        self._compiler, self.folder = found, folder
+        self._compiler, self.folder = [os.path.abspath(found), *wanted[1:]], folder
         for name in _RESOURCES:
             text = files(__package__).joinpath(name).read_text(encoding="utf-8")
             (folder / name).write_text(text, encoding="utf-8")
@@ -57,13 +59,17 @@ class Toolchain:
         made = []
         for source in (*sources, self.folder / "runtime.c"):
             made.append(source.with_suffix(OBJECT))
-            self._run(self._compiler, *_OPTIONS, "-c", source.name, "-o", made[-1].name)
+            self._run(*self._compiler, *_OPTIONS, "-c", source.name, "-o", made[-1].name)
         return made
 
-    def link(self, form: str, code: Sequence[Path], run_time: Path, names: Sequence[str]) -> Path:
-        """Link code and run time; of the code, only ``names`` can be seen from outside."""
+    def link(self, file: str, code: Sequence[Path], run_time: Path, names: Sequence[str]) -> Path:
+        """Link code and run time into what a file's suffix says.
+
+        Of the code, only ``names`` can be seen from outside.
+        """
+        form = Path(file).suffix
         if form == SHARED:
-            return self._shared([*code, run_time], names)
+            return self._shared(file, [*code, run_time], names)
         joined = self._joined("joined.o", code)
         keep = [f"--keep-global-symbol={name}" for name in names]
         self._run(self._tool("objcopy"), "--strip-debug", *keep, joined.name)
@@ -73,23 +79,31 @@ class Toolchain:
         self._run(self._tool("ar"), "rcsD", made.name, joined.name, run_time.name)
         return made
 
-    def _shared(self, objects: Sequence[Path], names: Sequence[str]) -> Path:
+    def _shared(self, file: str, objects: Sequence[Path], names: Sequence[str]) -> Path:
         listed = "".join(f"{name}; " for name in (*names, "schedlang_*"))
         (self.folder / "seen").write_text(f"{{ global: {listed}local: *; }};\n", encoding="utf-8")
         made = self.folder / "linked.so"
-        self._run(self._compiler, *_SHARED, "-o", made.name, *(one.name for one in objects), "-lm")
+        self._run(
+            *self._compiler,
+            *_SHARED,
+            f"-Wl,-soname,{file}",
+            "-o",
+            made.name,
+            *(one.name for one in objects),
+            "-lm",
+        )
         return made
 
     def _joined(self, name: str, objects: Sequence[Path]) -> Path:
         made = self.folder / name
         self._run(
-            self._compiler, "-r", "-nostdlib", "-o", made.name, *(one.name for one in objects)
+            *self._compiler, "-r", "-nostdlib", "-o", made.name, *(one.name for one in objects)
         )
         return made
 
     def _tool(self, name: str) -> str:
         """Return the tool that belongs to the compiler."""
-        return self._run(self._compiler, f"-print-prog-name={name}").strip()
+        return self._run(*self._compiler, f"-print-prog-name={name}").strip()
 
     def _run(self, *command: str) -> str:
         try:

@@ -65,6 +65,15 @@ def test_a_network_runs_without_tvm(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made, output)
 
 
+def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exe = sl.compile_network(sl.import_network(layers()))
+    exe.export_c("layers.so")
+    x, made = tensor(8, 16), np.zeros((4, 8), np.float32)
+    sl.load("layers.so")(x, made)
+    np.testing.assert_array_equal(made, exe(x))
+
+
 def test_outputs_are_the_callers_memory(tmp_path: Path) -> None:
     """Inputs, weights, views, and one tensor twice: each output is memory of its own."""
     weight = tensor(2, 6)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from tvm.script import from_source
 
 import schedlang as sl
 from schedlang.targets import BuildError, CError, CPUTarget, LibraryError, Target, export_c
+from schedlang.targets.cpu import features
+from schedlang.targets.deployment.identifiers import identifiers
 from tests.targets.deployment import modules
 from tests.targets.deployment.conftest import A, B
 from tests.targets.odd_names import GROUPS
@@ -226,6 +230,8 @@ def test_tensors_may_have_any_name(group: str, tmp_path: Path) -> None:
         ("int.so", "'int' cannot be the name of a function in C"),
         ("my-kernel.so", "'my-kernel' cannot be the name"),
         ("schedlang_x.so", "begins like the functions that all libraries have"),
+        ("exp.so", "'exp' is a function of the C library"),
+        ("read.so", "'read' is a function of the C library"),
     ],
 )
 def test_paths_that_cannot_be(file: str, message: str, tmp_path: Path) -> None:
@@ -245,6 +251,12 @@ def test_programs_that_c_cannot_call(tmp_path: Path) -> None:
         export_c(modules.any_length(), "cpu", tmp_path / "any.so")
     with pytest.raises(LibraryError, match=r"C has no type for the elements of A: int4\[64\]"):
         export_c(modules.copy("int4"), "cpu", tmp_path / "four.so")
+    apart = from_body(
+        "C[0, 0] = A[0, 1]",
+        "A: T.Buffer((64, 64), strides=(128, 1)), C: T.Buffer((64, 64))",
+    )
+    with pytest.raises(LibraryError, match="A has strides or an offset, which C has not"):
+        export_c(apart, "cpu", tmp_path / "apart.so")
     call = 'T.evaluate(T.call_packed("tests.no_such_function", A[0, 0]))'
     with pytest.raises(BuildError, match=r"needs TVM's run time \(.*TVMFFI"):
         export_c(from_body(call), "cpu", tmp_path / "packed.so")
@@ -253,11 +265,60 @@ def test_programs_that_c_cannot_call(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_names_that_would_meet(tmp_path: Path) -> None:
+    program = sl.load(export_c(modules.copy("float32"), "cpu", tmp_path / "features.so"))
+    out = np.zeros(64, np.float32)
+    program(np.ones(64, np.float32), out)
+    np.testing.assert_array_equal(out, 1)
+    mod = modules.several()
+    twice, add = (mod[name] for name in ("twice", "add_to"))
+    functions = {"add": twice, "add_tensors": add}
+    named = {name: func.with_attr("global_symbol", name) for name, func in functions.items()}
+    with pytest.raises(LibraryError, match="two functions would be called both_add_tensors in C"):
+        export_c(IRModule(named), "cpu", tmp_path / "both.so")
+
+
+def test_identifiers() -> None:
+    assert identifiers(["int_1", "int"], ["int"]) == ["int_1", "int_2"]
+    assert identifiers(["A_2", "A", "_A", "A"], []) == ["A_2", "A", "A_1", "A_3"]
+    assert identifiers(["", "1x", "ü", "a.b"], []) == ["x", "x1x", "x_1", "a_b"]
+
+
+def test_a_header_of_the_user_s_is_kept(tmp_path: Path) -> None:
+    header = tmp_path / "turn.h"
+    header.write_text("/* mine */")
+    with pytest.raises(LibraryError, match="is a file that schedlang has not written"):
+        export_c(modules.shuffle(), "cpu", tmp_path / "turn.so")
+    assert header.read_text() == "/* mine */"
+    header.unlink()
+    header.mkdir()
+    with pytest.raises(LibraryError, match="this is a folder"):
+        export_c(modules.shuffle(), "cpu", tmp_path / "turn.so")
+
+
+def test_the_library_knows_all_features_that_targets_record() -> None:
+    """What it does not know counts as present."""
+    text = files("schedlang.targets.deployment.c").joinpath("runtime.c").read_text()
+    known = set(re.findall(r'\{"([\w.-]+) ", ', text))
+    assert known == features.KNOWN
+
+
+def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert export_c(modules.shuffle(), "cpu", "turn.so") == Path("turn.so")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["turn.h", "turn.so"]
+    done = subprocess.run(["readelf", "-d", "turn.so"], check=True, capture_output=True, text=True)
+    assert "soname: [turn.so]" in done.stdout
+
+
 def test_a_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BuildError, match="there is no C compiler no-such-cc"):
         export_c(modules.shuffle(), "cpu", tmp_path / "a.so", compiler="no-such-cc")
     with pytest.raises(BuildError, match="false failed: exit status 1"):
         export_c(modules.shuffle(), "cpu", tmp_path / "a.so", compiler="false")
+    assert export_c(modules.shuffle(), "cpu", tmp_path / "a.o", compiler="cc -m64").exists()
+    for one in tmp_path.iterdir():
+        one.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(BuildError, match="install gcc or clang"):

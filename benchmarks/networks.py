@@ -6,6 +6,8 @@ tasks, seconds of ``tune_network``, and the latency of a call
 * ``unscheduled``: every function as it is, serial;
 * ``default``: ``compile_network`` without a database, so with schedules that nothing measured;
 * ``tuned``: ``compile_network`` with the database of the tuning;
+* ``backend``: ``torch.compile(backend="schedlang")`` with that database;
+* ``C library``: the tuned network as ``export_c`` writes it, called from Python;
 * ``eager``: torch as it comes (with channels last too: in the figures only);
 * ``compiled``: ``torch.compile`` with max-autotune and frozen weights;
 * ``tune_relax``: TVM's MetaSchedule, with as many trials for MobileNet-v2 and two layers of BERT;

@@ -20,6 +20,7 @@ from network_rows.turns import errors, time_in_turns
 _COMPILE_SECONDS = 900.0
 EAGER, CHANNELS_LAST, COMPILED = "eager", "eager, channels last", "compiled"
 UNSCHEDULED, DEFAULT, TUNED, TVM = "unscheduled", "default", "tuned", "tune_relax"
+BACKEND, C_LIBRARY = "backend", "C library"
 
 SIDES: Mapping[str, Callable[[Spec], Side]] = {
     EAGER: torch_sides.eager,
@@ -28,6 +29,8 @@ SIDES: Mapping[str, Callable[[Spec], Side]] = {
     UNSCHEDULED: our_sides.unscheduled,
     DEFAULT: our_sides.default,
     TUNED: our_sides.tuned,
+    BACKEND: our_sides.by_backend,
+    C_LIBRARY: our_sides.c_library,
     TVM: tvm_side.tune_relax,
 }
 

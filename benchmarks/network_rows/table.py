@@ -7,9 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
-from network_rows.row import COMPILED, DEFAULT, EAGER, TUNED, TVM, UNSCHEDULED
+from network_rows.row import (
+    BACKEND,
+    C_LIBRARY,
+    COMPILED,
+    DEFAULT,
+    EAGER,
+    TUNED,
+    TVM,
+    UNSCHEDULED,
+)
 
-_SIDES = (UNSCHEDULED, DEFAULT, TUNED, EAGER, COMPILED, TVM)
+_SIDES = (UNSCHEDULED, DEFAULT, TUNED, BACKEND, C_LIBRARY, EAGER, COMPILED, TVM)
 _HEAD = (
     "network",
     "import s",
@@ -61,6 +70,11 @@ def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             if ratios:
                 found[f"over {side}, {kind}"] = geometric_mean(ratios)
                 found[f"lowest over {side}, {kind}"] = min(ratios)
+    for side in (BACKEND, C_LIBRARY):
+        ratios = [ratio for row in rows if (ratio := over(row, side))]
+        if ratios:
+            found[f"{side} over tuned"] = geometric_mean(ratios)
+            found[f"highest {side} over tuned"] = max(ratios)
     rates = {row["network"]: rate for row in rows if (rate := rate_ratio(row)) is not None}
     if rates:
         found["tune_relax's seconds a trial over ours"] = rates

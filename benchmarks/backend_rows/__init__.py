@@ -1,0 +1,1 @@
+"""Small models for the backend of ``torch.compile``."""

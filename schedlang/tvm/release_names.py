@@ -70,6 +70,7 @@ NAMES = (
     _Name("tvm.tirx.build:tir_to_runtime", "code of both parts", "codegen/cuda.py"),
     _Name("tvm.tirx:compilation_pipeline", "lowering, pass by pass", "codegen/cpu_passes.py"),
     _Name("tvm.runtime:Tensor._create_view", "another shape of memory", "codegen/runtime.py"),
+    _Name("tvm.runtime:Tensor.__chandle__", "the memory of a tensor's head", "codegen/runtime.py"),
     _Name("tvm.relax.expr:_update_type", "the type of a changed expression", "relax/rewriting.py"),
     _Name("tvm.relax.vm_build:_vmcodegen", "instructions of a network", "relax/executable.py"),
     _Name("tvm.relax.vm_build:_ffi_api.VMLink", "one module of it all", "relax/executable.py"),

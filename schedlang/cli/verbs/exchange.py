@@ -102,15 +102,15 @@ def export(
                 f"{next(iter(files.given))} is of a recorded space, and does not go with {other}"
             )
         return export_space(what, context.args, files)
+    if c:
+        if library is None:
+            raise UsageError("--c goes with --library FILE")
+        check_c(library)
     if sum(one is not None for one in (library, metaschedule, frozen)) != 1:
         raise UsageError(
             "give --library FILE or --metaschedule FOLDER, or --frozen FILE; of a recorded space, "
             "--t4 FILE, --t1 FILE or --kernel-tuner FILE"
         )
-    if c and library is None:
-        raise UsageError("--c goes with --library FILE")
-    if c and library is not None:
-        check_c(library)
     if database is None:
         raise UsageError("give --database FILE: the database to read")
     if frozen is not None:

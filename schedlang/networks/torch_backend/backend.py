@@ -10,7 +10,7 @@ from schedlang.errors import NetworkError
 from schedlang.networks.torch_backend.graph import Graph
 from schedlang.networks.torch_backend.settings import Settings
 
-_graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+_graphs: list[weakref.ref[Graph]] = []
 
 
 def backend(
@@ -25,10 +25,10 @@ def backend(
         if value is not None:
             raise NetworkError(f"torch.compile(backend='schedlang') has no {name}; it has options=")
     graph = Graph(module, Settings.read(options))
-    _graphs.add(graph)
+    _graphs[:] = [*(one for one in _graphs if one() is not None), weakref.ref(graph)]
     return graph
 
 
 def torch_graphs() -> list[Graph]:
-    """Return the graphs that ``torch.compile`` has given to the backend and still has."""
-    return list(_graphs)
+    """Return the graphs that ``torch.compile`` has given to the backend and still has, in order."""
+    return [graph for one in _graphs if (graph := one()) is not None]

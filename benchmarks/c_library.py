@@ -31,7 +31,7 @@ from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm.codegen import CodeGenerator, compile_program, runtime
 
 _ATTENTION = "naive_attn.tinyllama.s32"
-_SAMPLE_SECONDS, _PAUSE_SECONDS = 0.05, 0.02
+_SAMPLE_SECONDS, _PAUSE_SECONDS = 0.05, 0.1  # TVM's threads spin for tens of milliseconds
 _SLEEP_US = 5000
 
 _LOOP = r"""

@@ -91,7 +91,8 @@ class CompiledFunction:
         Parameters
         ----------
         name: such as ``"mylib::gemm"``: ``torch.ops.mylib.gemm`` is the operator then. One that is
-            registered again takes the place of the first.
+            registered again takes the place of the first, in models that were compiled before too:
+            give kernels of other shapes other names.
 
         Raises ``LibraryError`` for another name, for a program on a GPU and one whose extents are
         not fixed. The operator raises ValueError for another shape or type.

@@ -13,7 +13,8 @@ from schedlang.targets.deployment.signature import Parameter, Signature
 from schedlang.targets.errors import LibraryError
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
-_NUMBERS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
+_NUMBERS = {"float32": "float", "float64": "float", "bool": "bool"}
+_NUMBERS |= {f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def as_torch_op(function: Callable[..., None], signature: Signature, name: str) -> Any:
@@ -21,6 +22,8 @@ def as_torch_op(function: Callable[..., None], signature: Signature, name: str) 
     torch = require("torch", "an operator of torch")
     if not _NAME.fullmatch(name):
         raise LibraryError(f"{name!r} is no name of an operator; such as 'mylib::gemm'")
+    if not any(one.shape is not None and one.role != "output" for one in signature.parameters):
+        raise LibraryError(f"{signature} takes no tensor, and operators of torch do")
     operator = _Operator(torch, function, signature)
     made = torch.library.custom_op(
         name,
@@ -93,13 +96,13 @@ def _device(arguments: Sequence[Any]) -> Any:
 
 def _declared(parameter: Parameter, name: str, place: int) -> str:
     if parameter.shape is None:
-        return f"{_NUMBERS[parameter.dtype[0]]} {name}"
+        return f"{_NUMBERS[parameter.dtype]} {name}"
     return f"Tensor(a{place}!) {name}" if parameter.written else f"Tensor {name}"
 
 
 def _type_of(torch: Any, signature: Signature, parameter: Parameter) -> Any:
     kind = getattr(torch, parameter.dtype, None)
-    if kind is None or (parameter.shape is None and parameter.dtype[0] not in _NUMBERS):
+    if kind is None or (parameter.shape is None and parameter.dtype not in _NUMBERS):
         raise LibraryError(f"torch has no type for {parameter}, in {signature}")
     if parameter.shape is not None and None in parameter.shape:
         raise LibraryError(f"the extents of {parameter} are not fixed, in {signature}")

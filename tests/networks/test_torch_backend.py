@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,9 @@ def test_sizes_that_change() -> None:
         same(fast, model, torch.randn(rows, 8), calls=1)
     assert graphs()[0] >= 2
     with pytest.warns(EagerGraphWarning, match="its sizes or weights changed 8 times"):
-        for rows in range(6, 16):
+        for rows in range(6, 20):
             same(fast, model, torch.randn(rows, 8), calls=1)
+    assert graphs()[0] >= 2, "those that there are stay in use"
 
 
 def test_weights_that_change_are_read_again() -> None:
@@ -190,6 +192,126 @@ def test_random_numbers_stay_those_of_torch() -> None:
             torch.testing.assert_close(ours, model(x))
 
 
+def test_a_fused_optimiser_is_seen() -> None:
+    """It changes weights without telling torch."""
+    model = nn.Linear(8, 4)
+    fast, x = compiled(model), torch.randn(3, 8)
+    same(fast, model, x)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.5, fused=True)
+    with torch.enable_grad():
+        model(x).square().sum().backward()
+    optimiser.step()
+    same(fast, model, x, calls=3)
+
+
+def test_indices_are_checked_in_each_call() -> None:
+    model = nn.Embedding(10, 4).eval()
+    fast = compiled(model)
+    same(fast, model, torch.tensor([1, 2]))
+    assert graphs() == (1, [])
+    for wrong in ([3, 10], [-1, 2], [10**12, 0]):
+        with pytest.raises(IndexError):
+            fast(torch.tensor(wrong))
+    same(fast, model, torch.tensor([9, 0]))
+
+
+def test_what_may_fail_for_some_values_is_torch_s() -> None:
+    x, places = torch.randn(4, 4), torch.tensor([[0, 1, 2, 3]])
+    ones = torch.ones(4, dtype=torch.int64)
+    for model, arguments, reason in (
+        (lambda x, i: x.gather(0, i), (x, places), "an index may be out of range"),
+        (lambda x, i: x.scatter(0, i, x), (x, places), "an index may be out of range"),
+        (lambda x, i: x[i[0]], (x, places), "an index may be out of range"),
+        (lambda x, i: x.index_select(0, i[0]), (x, places), "an index may be out of range"),
+        (lambda a, b: a // b, (ones, ones), "divided by zero"),
+        (lambda a, b: torch.remainder(a, b), (ones, ones), "divided by zero"),
+        (lambda a, b: a % b + 1, (ones, ones), "divided by zero"),
+    ):
+        torch._dynamo.reset()
+        fast = compiled(model)
+        with pytest.warns(EagerGraphWarning, match=reason):
+            torch.testing.assert_close(fast(*arguments), model(*arguments))
+    torch._dynamo.reset()
+
+    def asserting(x: Any) -> Any:
+        torch._assert_async((x < 100).all(), "too large")
+        return x * 2
+
+    fast = compiled(asserting)
+    with pytest.warns(EagerGraphWarning, match="it asserts something"):
+        fast(x)
+    with pytest.raises(RuntimeError, match="too large"):
+        fast(x + 1000)
+
+
+def test_indices_that_are_in_range_are_ours() -> None:
+    def model(x: Any) -> Any:
+        best = x.argmax(-1)
+        values, places = x.topk(2)
+        return x[torch.arange(4), best], x.gather(1, places), values
+
+    same(compiled(model), model, torch.randn(4, 4))
+    assert graphs() == (1, [])
+
+
+def test_results_that_are_unlike_what_networks_return() -> None:
+    x = torch.randn(1, 4)
+    part = nn.Linear(4, 4)
+
+    def records(x: Any) -> Any:
+        with torch.enable_grad():
+            return part(x) * 2
+
+    for model in (
+        lambda x: x.sum(0, keepdim=True).expand(4, -1),
+        lambda x: torch.complex(x, x).abs(),
+        lambda x: (x * 2).to_sparse(),
+        records,
+    ):
+        torch._dynamo.reset()
+        fast = compiled(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EagerGraphWarning)
+            for _ in range(2):
+                ours, theirs = fast(x), model(x)
+                assert ours.requires_grad == theirs.requires_grad
+                torch.testing.assert_close(ours, theirs)
+
+
+def test_zeros_prove_little() -> None:
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU())
+    fast = compiled(model)
+    same(fast, model, torch.zeros(2, 4))
+    same(fast, model, torch.randn(2, 4))
+    assert graphs() == (1, [])
+
+
+def test_threads_that_call_at_the_same_time() -> None:
+    models = [nn.Linear(8, number + 2).eval() for number in range(3)]
+    torch._dynamo.reset()
+    captured: list[Any] = []
+    for model in models:
+        torch.compile(model, backend=lambda *args: captured.append(backend(*args)) or args[0])(
+            torch.randn(2, 8)
+        )
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(6) as pool:
+        x = torch.randn(2, 8)
+
+        def call(place: int) -> None:
+            with torch.no_grad():
+                [ours] = captured[place](*_inputs(models[place], x))
+                torch.testing.assert_close(ours, models[place](x), rtol=1e-4, atol=1e-5)
+
+        list(pool.map(call, [0, 1, 2] * 4))
+    assert warnings.filters == before
+    assert all(one.compiled for one in captured)
+
+
+def _inputs(model: Any, x: Any) -> tuple[Any, ...]:
+    return model.weight, model.bias, x
+
+
 def test_training_is_torch_s() -> None:
     model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
     with torch.enable_grad():
@@ -232,6 +354,8 @@ def test_wrong_options() -> None:
         ({"trails": 3}, "no option 'trails'; options are database, trials"),
         ({"trials": -1}, "trials=-1; expected a number of trials from 0"),
         ({"target": "gpu9"}, "gpu9"),
+        ({"seconds": "10"}, "seconds='10'"),
+        ({"database": 3}, "database=3; expected the path of a file"),
     ):
         torch._dynamo.reset()
         with pytest.raises(Exception, match=message):

@@ -29,6 +29,10 @@ def backend(
     return graph
 
 
+# Torch names a backend by this in its messages.
+backend.__name__ = "schedlang"
+
+
 def torch_graphs() -> list[Graph]:
     """Return the graphs that ``torch.compile`` has given to the backend and still has, in order."""
     return [graph for one in _graphs if (graph := one()) is not None]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +15,18 @@ from schedlang.errors import require
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.importing import import_network
 from schedlang.networks.tensor import as_numpy
+from schedlang.networks.torch_backend.hazards import hazards
 from schedlang.networks.torch_backend.settings import Settings
+from schedlang.networks.torch_backend.weights import Stamp, bytes_of
 from schedlang.networks.verification import compare
+from schedlang.tuning.lookup import UntunedWarning
 
 # Where dynamo says that a placeholder is from a module's state.
 _STATE = re.compile(r"\._(parameters|buffers)\[")
-# A graph whose weights change more often, or that is called with more sizes, runs eagerly.
+# Of one graph, for sizes and states of its weights; torch runs it with more of them.
 _MOST_PROGRAMS = 8
 _MOST_TEXT = 400
+_COMPILING = threading.RLock()
 
 
 class EagerGraphWarning(UserWarning):
@@ -33,13 +39,13 @@ class _Program:
 
     Attributes
     ----------
-    stamps: where the weights are, and how often torch has changed them.
-    results: what the graph returned, without tensors: shape and strides of each, the number of an
-        input that it returns as it is, or the value of what is no tensor.
+    stamp: tells whether the weights are the same.
+    results: what the graph returned, without tensors: the strides of one that it made, the number
+        of an input that it returns as it is, or the value of what is no tensor.
     """
 
     network: CompiledNetwork
-    stamps: list[tuple[int, int]]
+    stamp: Stamp
     results: list[Any]
 
 
@@ -62,7 +68,8 @@ class Graph:
 
     The first call is torch's own, and the compiled network has to give the same: types, shapes, and
     values within the tolerance of ``Network.verify``. A graph that changes or returns (a view of)
-    an input, that records gradients, or that cannot be imported, is run by torch.
+    an input, that records gradients, that may fail for some values, or that cannot be imported, is
+    run by torch.
 
     Attributes
     ----------
@@ -81,6 +88,7 @@ class Graph:
         self.operators = sum(one.op.startswith("call_") for one in nodes)
         self._programs: dict[tuple[Any, ...], _Program] = {}
         self._made = 0
+        self._hazard, self._bounds = hazards(module, self._is_weight)
         self.eager = ""
         self.seconds = 0.0
 
@@ -92,28 +100,41 @@ class Graph:
     def __call__(self, *inputs: Any) -> Any:
         """Return what the graph returns, as a sequence."""
         torch = self._torch
-        if self.eager or (
-            torch.is_grad_enabled()
-            and any(one.requires_grad for one in inputs if isinstance(one, torch.Tensor))
+        if self.eager or torch.autograd.forward_ad._current_level >= 0:
+            return self._module(*inputs)
+        if torch.is_grad_enabled() and any(
+            one.requires_grad for one in inputs if isinstance(one, torch.Tensor)
         ):
-            return self._by_torch(inputs)
-        program = self._programs.get(self._key(inputs))
+            if not self._programs:
+                self._give_up("it records gradients; torch.no_grad() turns that off")
+            return self._module(*inputs)
+        if not all(one.holds(inputs) for one in self._bounds):
+            return self._module(*inputs)  # which says what is wrong
         weights = self._weights(inputs)
-        if program is None or program.stamps != _stamps(weights):
-            return self._first(inputs, weights)
+        program = self._program(inputs, weights)
+        if program is None:
+            with _COMPILING:  # torch.export is for one thread at a time
+                program = self._program(inputs, weights)
+                if program is None:
+                    return self._first(inputs, weights)
         return self._results(program, inputs)
 
-    def _by_torch(self, inputs: Sequence[Any]) -> Any:
-        if not self.eager and not self._programs:
-            self._give_up(
-                "it records gradients; torch.no_grad() or inference_mode() turns that off"
-            )
-        return self._module(*inputs)
+    def _program(self, inputs: Sequence[Any], weights: Sequence[Any]) -> _Program | None:
+        """Return the program for these inputs; where weights have changed, forget all."""
+        program = self._programs.get(self._key(inputs))
+        if program is None or program.stamp.holds(weights):
+            return program
+        self._programs.clear()
+        return None
 
     def _give_up(self, reason: str) -> None:
         self.eager = reason
+        self._programs.clear()
+        self._warn(reason)
+
+    def _warn(self, reason: str) -> None:
         text = f"torch runs a graph of {self.operators} operators: {reason}"
-        warnings.warn(text, EagerGraphWarning, stacklevel=5)
+        warnings.warn(text, EagerGraphWarning, stacklevel=6)
 
     def _key(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Return what may differ between calls where sizes are dynamic."""
@@ -156,47 +177,73 @@ class Graph:
 
     def _first(self, inputs: Sequence[Any], weights: Sequence[Any]) -> Any:
         """Run it by torch, and make a program that does the same."""
-        torch = self._torch
-        tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
-        before = [_state(one) for one in tensors]
+        tensors = [one for one in inputs if isinstance(one, self._torch.Tensor)]
+        before = [self._state(one) for one in tensors]
         expected = self._module(*inputs)
-        changed = [not _is_same(*pair) for pair in zip(tensors, before, strict=True)]
-        reason, results = "", list[Any]()
-        if any(changed):
-            reason = "it changes a tensor that it is given"
-        elif any(one.device.type != "cpu" for one in tensors):
-            reason = "its tensors are not on the CPU"
-        elif self._made >= _MOST_PROGRAMS:
-            reason = f"its sizes or weights changed {self._made} times"
-        else:
-            reason, results = self._described(inputs, expected)
+        try:
+            changed = any(self._state(one) != was for one, was in zip(tensors, before, strict=True))
+            reason = "it changes a tensor that it is given" if changed else self._hazard
+            if not reason and self._made >= _MOST_PROGRAMS:
+                if self._made == _MOST_PROGRAMS:
+                    self._made += 1
+                    self._warn(f"its sizes or weights changed {_MOST_PROGRAMS} times")
+                return expected
+            reason = reason or self._make(inputs, weights, expected)
+        except Exception as error:  # torch can run it, whatever it is that TVM cannot
+            reason = f"{type(error).__name__}: {error}"
         if reason:
-            self._give_up(reason)
-            return expected
+            self._give_up(" ".join(reason.split())[:_MOST_TEXT])
+        return expected
+
+    def _make(self, inputs: Sequence[Any], weights: Sequence[Any], expected: Sequence[Any]) -> str:
+        """Make a program that returns the same; say why there is none."""
+        reason, results = self._described(inputs, expected)
+        if reason:
+            return reason
         self._made += 1
         started = time.monotonic()
-        try:
-            program = _Program(self._compiled(inputs), _stamps(weights), results)
-            reason = self._differs(self._results(program, inputs), expected)
-        except Exception as error:  # torch can run it, whatever it is that TVM cannot
-            reason = " ".join(str(error).split())[:_MOST_TEXT]
+        stamp = Stamp(self._torch, weights)
+        program = _Program(self._compiled(inputs), stamp, results)
+        reason = self._differs(self._results(program, inputs), expected)
+        if not reason and self._proves_little(inputs, expected):
+            found = program.network.verify()
+            reason = "" if found.passed else f"its results are not torch's: {found}"
         self.seconds += time.monotonic() - started
-        if reason:
-            self._give_up(reason)
-        else:
+        if not reason:
             self._programs[self._key(inputs)] = program
-        return expected
+        return reason
+
+    def _proves_little(self, inputs: Sequence[Any], expected: Sequence[Any]) -> bool:
+        """Tell whether a result is constant, as of zeros, and other inputs can be drawn."""
+        tensor = self._torch.Tensor
+        results = [one for one in expected if isinstance(one, tensor) and one.numel() > 1]
+        constant = any(bool((one == one.reshape(-1)[0]).all()) for one in results)
+        return constant and all(one.is_floating_point() for one in self._given(inputs))
+
+    def _state(self, tensor: Any) -> Any:
+        """Return what tells whether a tensor was changed, which torch may not count."""
+        if tensor.is_inference():
+            return zlib.crc32(bytes_of(self._torch, tensor))
+        return tensor._version
 
     def _compiled(self, inputs: Sequence[Any]) -> CompiledNetwork:
         model = _frozen(self._torch, self._module, inputs, self._is_weight)
         network = import_network(model, tuple(self._given(inputs)), name="torch.compile")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of functions that have no record
+            warnings.simplefilter("ignore", UntunedWarning)  # of functions that have no record
             return self._settings.compile(network)
 
     def _described(self, inputs: Sequence[Any], expected: Sequence[Any]) -> tuple[str, list[Any]]:
         """Say why a network cannot return what torch returned, if so; and describe that."""
         torch = self._torch
+        plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        tensors = [one for one in (*inputs, *expected) if isinstance(one, torch.Tensor)]
+        if any(one.device.type != "cpu" for one in tensors):
+            return "its tensors are not all on the CPU", []
+        if any(type(one) not in plain or one.layout is not torch.strided for one in tensors):
+            return "a tensor is of another class, or sparse", []
+        if any(one.requires_grad for one in expected if isinstance(one, torch.Tensor)):
+            return "it records gradients", []
         owners = {_memory(one) for one in inputs if isinstance(one, torch.Tensor)}
         found: list[Any] = []
         for value in expected:
@@ -209,6 +256,9 @@ class Graph:
                 continue
             if value.numel() and _memory(value) in owners:
                 return "a result shares memory with an input or another result", []
+            pairs = zip(value.shape, value.stride(), strict=True)
+            if any(extent > 1 and stride == 0 for extent, stride in pairs):
+                return "a result is expanded", []
             owners.add(_memory(value))
             found.append(_Made(None if value.is_contiguous() else value.stride()))
         return "", found
@@ -237,19 +287,6 @@ def _is_state(node: Any) -> bool:
     source = getattr(argument, "source", None)
     name = getattr(source, "name", "")
     return bool(_STATE.search(name() if callable(name) else name))
-
-
-def _stamps(weights: Sequence[Any]) -> list[tuple[int, int]]:
-    return [(one.data_ptr(), one._version) for one in weights]
-
-
-def _state(tensor: Any) -> Any:
-    """Return what tells whether a tensor was changed: a copy where torch does not count changes."""
-    return tensor.clone() if tensor.is_inference() else tensor._version
-
-
-def _is_same(tensor: Any, before: Any) -> bool:
-    return bool(tensor.equal(before) if tensor.is_inference() else tensor._version == before)
 
 
 def _memory(tensor: Any) -> Any:

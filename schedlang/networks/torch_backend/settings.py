@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 from schedlang.database import Database
@@ -49,17 +50,21 @@ class Settings:
         made = cls(**given)
         if not isinstance(made.trials, int) or isinstance(made.trials, bool) or made.trials < 0:
             raise NetworkError(f"trials={made.trials!r}; expected a number of trials from 0")
-        if made.seconds is not None and not made.seconds > 0:
-            raise NetworkError(f"seconds={made.seconds!r}; expected a time above 0")
-        as_target(made.target)
+        seconds = made.seconds
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            raise NetworkError(f"seconds={seconds!r}; expected a time above 0")
+        if made.database is not None and not isinstance(made.database, str | os.PathLike):
+            raise NetworkError(f"database={made.database!r}; expected the path of a file")
+        if not as_target(made.target).on_host:
+            raise NetworkError(f"target={made.target!r}: networks run on CPUs")
         return made
 
     def compile(self, network: Network) -> CompiledNetwork:
         """Compile a network with the records of the database, after tuning where that is asked."""
         tuned = self.trials > 0 or self.seconds is not None
         if tuned:
-            database = Database() if self.database is None else self.database
-            tune_network(
+            database = _memory() if self.database is None else self.database
+            result = tune_network(
                 network,
                 self.target,
                 trials=self.trials or None,
@@ -68,8 +73,16 @@ class Settings:
                 seed=self.seed,
                 progress=False,
             )
+            if result.interrupted:
+                raise KeyboardInterrupt
             return compile_network(network, database, self.target, progress=False)
         there = self.database is not None and os.path.exists(self.database)
         return compile_network(
             network, self.database if there else None, self.target, progress=False
         )
+
+
+@cache
+def _memory() -> Database:
+    """Return the records of this process, where there is no file for them."""
+    return Database()

@@ -1,0 +1,57 @@
+"""Whether weights are what they were when a network was compiled."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from schedlang.errors import require
+
+
+class _Steps:
+    """The number of steps that optimisers have taken: fused ones change weights uncounted."""
+
+    taken = 0
+
+
+@cache
+def _count_steps() -> None:
+    """Count the steps of all optimisers from now on."""
+
+    def step(*_: Any) -> None:
+        _Steps.taken += 1
+
+    # torch.optim hides this module behind its class.
+    optimisers = require("torch.optim.optimizer", "torch.compile")
+    optimisers.register_optimizer_step_post_hook(step)
+
+
+class Stamp:
+    """What tells that weights have changed: their addresses, torch's counts, and their bytes."""
+
+    def __init__(self, torch: Any, weights: Sequence[Any]) -> None:
+        _count_steps()
+        self._torch = torch
+        self._counts = [(one.data_ptr(), one._version) for one in weights]
+        self._sums = self._summed(weights)
+        self._steps = _Steps.taken
+
+    def holds(self, weights: Sequence[Any]) -> bool:
+        """Tell whether the weights are the same; their bytes are read where a step was taken."""
+        if self._counts != [(one.data_ptr(), one._version) for one in weights]:
+            return False
+        if self._steps != _Steps.taken:
+            if self._sums != self._summed(weights):
+                return False
+            self._steps = _Steps.taken
+        return True
+
+    def _summed(self, weights: Sequence[Any]) -> list[int]:
+        return [zlib.crc32(bytes_of(self._torch, one)) for one in weights]
+
+
+def bytes_of(torch: Any, tensor: Any) -> Any:
+    """Return the bytes of a tensor in main memory, as an array."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()

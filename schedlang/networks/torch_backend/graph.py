@@ -110,14 +110,14 @@ class Graph:
             return self._module(*inputs)
         if not all(one.holds(inputs) for one in self._bounds):
             return self._module(*inputs)  # which says what is wrong
-        weights = self._weights(inputs)
+        weights, given = self._parts(inputs)
         program = self._program(inputs, weights)
         if program is None:
             with _COMPILING:  # torch.export is for one thread at a time
                 program = self._program(inputs, weights)
                 if program is None:
-                    return self._first(inputs, weights)
-        return self._results(program, inputs)
+                    return self._first(inputs, weights, given)
+        return self._results(program, inputs, given)
 
     def _program(self, inputs: Sequence[Any], weights: Sequence[Any]) -> _Program | None:
         """Return the program for these inputs; where weights have changed, forget all."""
@@ -145,22 +145,18 @@ class Graph:
             if not weight
         )
 
-    def _weights(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the tensors that are fixed while a program is used."""
-        pairs = zip(inputs, self._is_weight, strict=True)
-        return self._own + [one for one, weight in pairs if weight and not one.is_inference()]
+    def _parts(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the tensors that are fixed while a program is used, and those of each call."""
+        weights, given = [*self._own], []
+        for one, weight in zip(inputs, self._is_weight, strict=True):
+            if weight and not one.is_inference():
+                weights.append(one)
+            elif isinstance(one, self._torch.Tensor):
+                given.append(one)
+        return weights, given
 
-    def _given(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the tensors that a network takes in each call."""
-        pairs = zip(inputs, self._is_weight, strict=True)
-        return [
-            one
-            for one, weight in pairs
-            if isinstance(one, self._torch.Tensor) and (not weight or one.is_inference())
-        ]
-
-    def _results(self, program: _Program, inputs: Sequence[Any]) -> list[Any]:
-        returned = iter(program.network(*self._given(inputs)))
+    def _results(self, program: _Program, inputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        returned = iter(program.network(*given))
         found: list[Any] = []
         for one in program.results:
             value = next(returned)
@@ -175,7 +171,7 @@ class Graph:
                 found.append(placed.copy_(value))
         return found
 
-    def _first(self, inputs: Sequence[Any], weights: Sequence[Any]) -> Any:
+    def _first(self, inputs: Sequence[Any], weights: Sequence[Any], given: Sequence[Any]) -> Any:
         """Run it by torch, and make a program that does the same."""
         tensors = [one for one in inputs if isinstance(one, self._torch.Tensor)]
         before = [self._state(one) for one in tensors]
@@ -188,14 +184,20 @@ class Graph:
                     self._made += 1
                     self._warn(f"its sizes or weights changed {_MOST_PROGRAMS} times")
                 return expected
-            reason = reason or self._make(inputs, weights, expected)
+            reason = reason or self._make(inputs, weights, given, expected)
         except Exception as error:  # torch can run it, whatever it is that TVM cannot
             reason = f"{type(error).__name__}: {error}"
         if reason:
             self._give_up(" ".join(reason.split())[:_MOST_TEXT])
         return expected
 
-    def _make(self, inputs: Sequence[Any], weights: Sequence[Any], expected: Sequence[Any]) -> str:
+    def _make(
+        self,
+        inputs: Sequence[Any],
+        weights: Sequence[Any],
+        given: Sequence[Any],
+        expected: Sequence[Any],
+    ) -> str:
         """Make a program that returns the same; say why there is none."""
         reason, results = self._described(inputs, expected)
         if reason:
@@ -203,9 +205,9 @@ class Graph:
         self._made += 1
         started = time.monotonic()
         stamp = Stamp(self._torch, weights)
-        program = _Program(self._compiled(inputs), stamp, results)
-        reason = self._differs(self._results(program, inputs), expected)
-        if not reason and self._proves_little(inputs, expected):
+        program = _Program(self._compiled(inputs, given), stamp, results)
+        reason = self._differs(self._results(program, inputs, given), expected)
+        if not reason and self._proves_little(given, expected):
             found = program.network.verify()
             reason = "" if found.passed else f"its results are not torch's: {found}"
         self.seconds += time.monotonic() - started
@@ -213,22 +215,26 @@ class Graph:
             self._programs[self._key(inputs)] = program
         return reason
 
-    def _proves_little(self, inputs: Sequence[Any], expected: Sequence[Any]) -> bool:
+    def _proves_little(self, given: Sequence[Any], expected: Sequence[Any]) -> bool:
         """Tell whether a result is constant, as of zeros, and other inputs can be drawn."""
         tensor = self._torch.Tensor
         results = [one for one in expected if isinstance(one, tensor) and one.numel() > 1]
         constant = any(bool((one == one.reshape(-1)[0]).all()) for one in results)
-        return constant and all(one.is_floating_point() for one in self._given(inputs))
+        return constant and all(one.is_floating_point() for one in given)
 
     def _state(self, tensor: Any) -> Any:
         """Return what tells whether a tensor was changed, which torch may not count."""
-        if tensor.is_inference():
-            return zlib.crc32(bytes_of(self._torch, tensor))
-        return tensor._version
+        if not tensor.is_inference():
+            return tensor._version
+        # Others are not compiled anyway.
+        kinds = (self._torch.Tensor, self._torch.nn.Parameter)
+        plain = tensor.device.type == "cpu" and tensor.layout is self._torch.strided
+        plain = plain and type(tensor) in kinds
+        return zlib.crc32(bytes_of(self._torch, tensor)) if plain else None
 
-    def _compiled(self, inputs: Sequence[Any]) -> CompiledNetwork:
+    def _compiled(self, inputs: Sequence[Any], given: Sequence[Any]) -> CompiledNetwork:
         model = _frozen(self._torch, self._module, inputs, self._is_weight)
-        network = import_network(model, tuple(self._given(inputs)), name="torch.compile")
+        network = import_network(model, tuple(given), name="torch.compile")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UntunedWarning)  # of functions that have no record
             return self._settings.compile(network)

@@ -23,7 +23,6 @@ from schedlang.cli.naming.stored import (
     writable,
 )
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
-from schedlang.targets.deployment.c.export import check_c
 
 _RECORDED = "Of a recorded space"
 
@@ -105,6 +104,8 @@ def export(
     if c:
         if library is None:
             raise UsageError("--c goes with --library FILE")
+        from schedlang.targets.deployment.c.export import check_c
+
         check_c(library)
     if sum(one is not None for one in (library, metaschedule, frozen)) != 1:
         raise UsageError(

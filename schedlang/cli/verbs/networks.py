@@ -17,7 +17,6 @@ from schedlang.cli.naming.stored import existing, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, UsageError, option_names, verb
 from schedlang.cli.words import complete_program
-from schedlang.targets.deployment.c.export import check_c
 from schedlang.tuning.options import TUNE_NETWORK
 
 What = Annotated[str, typer.Argument(help=NETWORK, autocompletion=complete_program)]
@@ -146,4 +145,6 @@ def _check_c(c: bool, library: Path | None, option: str) -> None:
         return
     if library is None:
         raise UsageError(f"--c goes with {option} FILE")
+    from schedlang.targets.deployment.c.export import check_c
+
     check_c(library)

@@ -2,7 +2,7 @@
 
 ``python benchmarks/papers.py storm-budgets`` prints a table, and writes a JSON file and a picture
 to ``--folder``; ``--list`` names all figures, and what they show. Without a name it makes all of
-them: ``--quick`` in half an hour. Interrupted, it goes on where it was. docs/papers.md sets our
+them: ``--quick`` in ten minutes. Interrupted, it goes on where it was. docs/papers.md sets our
 figures beside the papers' own.
 """
 

@@ -223,6 +223,13 @@ def test_what_may_fail_for_some_values_is_torch_s() -> None:
         (lambda x, i: x.scatter(0, i, x), (x, places), "an index may be out of range"),
         (lambda x, i: x[i[0]], (x, places), "an index may be out of range"),
         (lambda x, i: x.index_select(0, i[0]), (x, places), "an index may be out of range"),
+        (lambda x, i: x[i.max(0)[0]], (x, places), "an index may be out of range"),
+        (lambda x, i: x[x.argmax(-1) * 1], (x, places), "an index may be out of range"),
+        (
+            lambda x, i: x[:2][x.argmax(-1).clamp(max=1)],
+            (x, places),
+            "an index may be out of range",
+        ),
         (lambda a, b: a // b, (ones, ones), "divided by zero"),
         (lambda a, b: torch.remainder(a, b), (ones, ones), "divided by zero"),
         (lambda a, b: a % b + 1, (ones, ones), "divided by zero"),

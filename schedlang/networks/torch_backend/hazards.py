@@ -6,6 +6,7 @@ the process, and an assertion would be left out.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +14,15 @@ from typing import Any
 
 _INDEXING = {
     *("gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add"),
-    *("index_copy", "index_fill", "index_put", "take", "take_along_dim", "embedding_bag"),
-    *("embedding", "getitem", "one_hot", "select_scatter", "slice_scatter", "put"),
+    *("index_copy", "index_fill", "index_put", "index_reduce", "take", "take_along_dim", "put"),
+    *("embedding", "embedding_bag", "getitem", "setitem", "one_hot", "nll_loss", "cross_entropy"),
 }
-# Their integers are within what they are asked of.
-_IN_RANGE = {"argmax", "argmin", "argsort", "sort", "topk", "max", "min", "arange", "bucketize"}
+# Of their results, or the second of them, the integers are below the extent of an axis.
+_PLACES, _SECOND_PLACES = {"argmax", "argmin", "argsort"}, {"sort", "topk", "max", "min"}
 _SAME_VALUES = {"view", "reshape", "long", "int", "to", "contiguous", "flatten", "unsqueeze"}
 _SAME_VALUES |= {"squeeze", "expand", "clone", "detach", "transpose", "permute"}
-_DIVISIONS = {"floordiv", "mod", "remainder", "floor_divide", "fmod", "div", "divide"}
-_DIVISIONS |= {"true_divide", "true_div", "truediv", "__floordiv__", "__mod__"}
+_DIVISIONS = {"floordiv", "ifloordiv", "mod", "imod", "remainder", "floor_divide", "fmod", "div"}
+_DIVISIONS |= {"divide", "true_divide", "true_div", "truediv", "__floordiv__", "__mod__"}
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,15 @@ def hazards(module: Any, is_weight: Sequence[bool]) -> tuple[str, list[Bound]]:
         name = _name(node)
         if "_assert" in name and "tensor_metadata" not in name:
             return f"it asserts something ({name})", []
-        if name in _DIVISIONS and any(map(_is_integer, node.args[1:2])):
+        divisors = (*node.args[1:2], node.kwargs.get("other"))
+        if {name, name.rstrip("_")} & _DIVISIONS and any(map(_is_integer, divisors)):
             return f"integers may be divided by zero ({name})", []
         if name.rstrip("_") not in _INDEXING:
             continue
         for index in _indices(node, name):
-            unknown = _unknown(index, given)
-            if not unknown:
-                continue
             end = _rows(node) if name == "embedding" else None
+            if not _unknown(index, given) or _reaches(index) <= (end or _least(node, index)):
+                continue
             source = _source(index)
             if end is None or source not in given:
                 return f"an index may be out of range ({name})", []
@@ -81,7 +82,7 @@ def _is_integer(node: Any) -> bool:
 
 def _indices(node: Any, name: str) -> list[Any]:
     """Return the nodes of integers that may be indices of a call."""
-    if node.target is operator.getitem or name == "__getitem__":
+    if node.target in (operator.getitem, operator.setitem):
         found = node.args[1] if isinstance(node.args[1], tuple | list) else (node.args[1],)
     else:
         found = (*node.args, *node.kwargs.values())
@@ -90,21 +91,40 @@ def _indices(node: Any, name: str) -> list[Any]:
 
 
 def _unknown(index: Any, given: Any) -> bool:
-    """Tell whether integers depend on what is given in a call, and may be any."""
+    """Tell whether integers depend on a tensor that is given in a call."""
     left, seen = [index], set()
     while left:
         node = left.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in given:
-            return getattr(_value(node), "dtype", None) is not None
-        name = _name(node)
-        if name == "getitem" and _name(node.args[0]) in _IN_RANGE:
-            continue  # of topk, sort or max: their values are tensors, and their places in range
-        if name not in _IN_RANGE:
+        if node in given and getattr(_value(node), "dtype", None) is not None:
+            return True
+        if node not in seen:
+            seen.add(node)
             left += node.all_input_nodes
     return False
+
+
+def _reaches(index: Any) -> float:
+    """Return what integers are below, where they are places along an axis; else infinity."""
+    node = _source(index)
+    if _name(node) == "getitem" and node.args[1] == 1 and _name(node.args[0]) in _SECOND_PLACES:
+        node = node.args[0]
+    elif _name(node) not in _PLACES:
+        return math.inf
+    value = _value(node.args[0]) if node.args else None
+    extents = getattr(value, "shape", ())
+    plain = extents and all(isinstance(one, int) for one in extents)
+    # Without an axis, some of these count all elements.
+    if not plain:
+        return math.inf
+    return float(max(extents) if len(node.args) + len(node.kwargs) > 1 else math.prod(extents))
+
+
+def _least(node: Any, index: Any) -> float:
+    """Return the least extent of the tensor that a call indexes; 0 where it is not known."""
+    indexed = node.args[0] if node.args else None
+    extents = getattr(_value(indexed), "shape", ())
+    known = indexed is not index and extents and all(isinstance(one, int) for one in extents)
+    return float(min(extents)) if known else 0.0
 
 
 def _source(index: Any) -> Any:

@@ -23,7 +23,7 @@ class Settings:
 
     Attributes
     ----------
-    database: a file of records, which need not be there yet; None for none.
+    database: a file of records, made where it is missing; None keeps none.
     trials: for each graph, when it is compiled; 0 tunes nothing.
     seconds: of tuning a graph, at most.
     seed: of the tuning.

@@ -140,7 +140,7 @@ def header(name: str, made_for: str, found: Sequence[Entry]) -> str:
 
 
 def source(found: Sequence[Entry], threads: int, features: Iterable[str], sve_bits: int = 0) -> str:
-    """Return the C source of the entries, for code that was made for so many threads.
+    """Return the C source of the entries. The code was tuned for this number of threads.
 
     ``features`` of the CPU and the width of SVE registers are what the code needs.
     """

@@ -79,3 +79,12 @@ def store(
         record = replace(record, **made)
     [stored] = database.append([replace(record, **changes)])
     return stored
+
+
+def compiled_layers() -> sl.networks.CompiledNetwork:
+    """``layers()``, compiled with a parallel loop in each function."""
+    network = sl.import_network(layers())
+    with Database() as database:
+        for task in network.tasks:
+            store(database, task, 1e-4, parallel(task))
+        return sl.compile_network(network, database)

@@ -12,10 +12,15 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
-from schedlang.database import Database
 from schedlang.targets.errors import BuildError, LibraryError
 from schedlang.tvm.relax.straight_line import Place, straight_line
-from tests.networks.compiled.relax_networks import OP, layers, module, parallel, store, tensor
+from tests.networks.compiled.relax_networks import (
+    OP,
+    compiled_layers,
+    layers,
+    module,
+    tensor,
+)
 
 ALONE = """
 import ctypes, sys
@@ -45,11 +50,7 @@ def run_alone(library: Path, exe: sl.networks.CompiledNetwork, *inputs: np.ndarr
 
 
 def test_a_network_runs_without_tvm(tmp_path: Path) -> None:
-    network = sl.import_network(layers())
-    with Database() as database:
-        for task in network.tasks:
-            store(database, task, 1e-4, parallel(task))
-        exe = sl.compile_network(network, database)
+    exe = compiled_layers()
     folder = tmp_path / 'a "folder" of mine'
     folder.mkdir()
     path = exe.export_c(folder / "layers.so")

@@ -13,10 +13,15 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
-from schedlang.database import Database
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen
-from tests.networks.compiled.relax_networks import OP, layers, module, parallel, store, tensor
+from tests.networks.compiled.relax_networks import (
+    OP,
+    compiled_layers,
+    layers,
+    module,
+    tensor,
+)
 
 needs_compiler = pytest.mark.skipif(
     not codegen.has_linker(), reason="linking a library needs a C++ compiler"
@@ -58,11 +63,7 @@ def run_alone(library: Path, *inputs: np.ndarray) -> list[np.ndarray]:
 
 @needs_compiler
 def test_a_library_runs_with_the_run_time_alone(tmp_path: Path) -> None:
-    network = sl.import_network(layers())
-    with Database() as database:
-        for task in network.tasks:
-            store(database, task, 1e-4, parallel(task))
-        exe = sl.compile_network(network, database)
+    exe = compiled_layers()
     folder = tmp_path / 'a "folder" \\ of mine'
     folder.mkdir()
     path = exe.export_library(folder / "network.so")

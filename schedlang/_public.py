@@ -44,8 +44,10 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.networks import (
     CompiledNetwork,
+    CompiledNetworkSet,
     Network,
     NetworkResult,
+    NetworkSet,
     compile_network,
     import_network,
     tune_network,
@@ -93,6 +95,7 @@ __all__ = [
     "Candidate",
     "Categorical",
     "CompiledNetwork",
+    "CompiledNetworkSet",
     "ComputeLocation",
     "Database",
     "DatabaseError",
@@ -122,6 +125,7 @@ __all__ = [
     "Network",
     "NetworkError",
     "NetworkResult",
+    "NetworkSet",
     "NoLatencyError",
     "NotApplicable",
     "PackingWarning",

@@ -2,9 +2,11 @@
 
 from schedlang.networks.compiled.compiling import compile_network
 from schedlang.networks.compiled.network import CompiledNetwork
+from schedlang.networks.compiled.network_set import CompiledNetworkSet
 from schedlang.networks.compiled.summary import Summary, TaskSummary
 from schedlang.networks.importing import import_network
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Task
 from schedlang.networks.tensor import Tensor
 from schedlang.networks.torch_backend import EagerGraphWarning, torch_graphs
@@ -13,9 +15,11 @@ from schedlang.networks.verification import OutputError, Verification
 
 __all__ = [
     "CompiledNetwork",
+    "CompiledNetworkSet",
     "EagerGraphWarning",
     "Network",
     "NetworkResult",
+    "NetworkSet",
     "OutputError",
     "Summary",
     "Task",

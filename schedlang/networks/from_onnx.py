@@ -24,21 +24,8 @@ def is_onnx(model: Any) -> bool:
 def from_onnx(model: Any, example_inputs: Any, name: str | None, layout: str) -> Network:
     """Import an ONNX model or file; see ``import_network``."""
     onnx = require("onnx", "importing an ONNX model")
-    shown = "onnx"
-    if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        if not path.is_file():
-            if path.suffix != ".onnx":
-                takes = "a network is imported from a model, or from an ONNX file"
-                raise not_a_network(takes, model)
-            raise NetworkError(f"there is no ONNX file {os.fspath(path)}")
-        try:
-            model = onnx.load(path)
-        except Exception as error:  # onnx raises errors of every type
-            raise NetworkError(f"{os.fspath(path)} is no ONNX file: {error}") from error
-        shown = path.stem
-    weights = {tensor.name for tensor in model.graph.initializer}
-    names = [item.name for item in model.graph.input if item.name not in weights]
+    model, shown = _opened(onnx, model)
+    names = [item.name for item in _inputs(model)]
     given = example_shapes(names, example_inputs)
     _check_static(model, set(names) - set(given))
     mod = read_onnx(
@@ -56,6 +43,51 @@ def from_onnx(model: Any, example_inputs: Any, name: str | None, layout: str) ->
         _reference(onnx, model, names),
         [item.name for item in model.graph.output],
     )
+
+
+def opened_for_sizes(model: Any, examples: Sequence[Any], name: str | None) -> tuple[Any, str]:
+    """Return an ONNX model, read once for all examples, and its name.
+
+    Raises ``NetworkError`` where an axis of an input is fixed, and an example has another extent.
+    """
+    onnx = require("onnx", "importing an ONNX model")
+    model, shown = _opened(onnx, model)
+    items = {item.name: item.type.tensor_type.shape.dim for item in _inputs(model)}
+    for place, example in enumerate(examples):
+        for input_name, (shape, _) in example_shapes([*items], example).items():
+            fixed = [
+                one.dim_value if one.HasField("dim_value") else None for one in items[input_name]
+            ]
+            if any(one not in (None, extent) for one, extent in zip(fixed, shape, strict=False)):
+                text = ", ".join("?" if one is None else str(one) for one in fixed)
+                raise NetworkError(
+                    f"input {input_name!r} of the ONNX model has the fixed shape [{text}], and "
+                    f"example {place} has {list(shape)}: export the model with dynamic axes to "
+                    "import it at several sizes"
+                )
+    return model, name or shown
+
+
+def _opened(onnx: Any, model: Any) -> tuple[Any, str]:
+    """Return the model, read where it is a path, and a name for it."""
+    if not isinstance(model, str | os.PathLike):
+        return model, "onnx"
+    path = Path(model)
+    if not path.is_file():
+        if path.suffix != ".onnx":
+            takes = "a network is imported from a model, or from an ONNX file"
+            raise not_a_network(takes, model)
+        raise NetworkError(f"there is no ONNX file {os.fspath(path)}")
+    try:
+        return onnx.load(path), path.stem
+    except Exception as error:  # onnx raises errors of every type
+        raise NetworkError(f"{os.fspath(path)} is no ONNX file: {error}") from error
+
+
+def _inputs(model: Any) -> list[Any]:
+    """Return the inputs of a model that have no value in it."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [item for item in model.graph.input if item.name not in weights]
 
 
 def _check_static(model: Any, names: set[str]) -> None:

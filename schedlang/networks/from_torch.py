@@ -77,6 +77,12 @@ def is_torch(model: Any) -> bool:
     )
 
 
+def has_own_shapes(model: Any) -> bool:
+    """Tell whether a model is an exported program, without importing torch."""
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(model).__mro__}
+    return "torch.export.exported_program.ExportedProgram" in kinds
+
+
 def from_torch(model: Any, example_inputs: Any, name: str, layout: str) -> Network:
     """Import a ``torch.nn.Module`` or an ``ExportedProgram``; see ``import_network``."""
     torch = require("torch", "importing a PyTorch model")
@@ -175,7 +181,8 @@ def _dynamic(program: Any) -> NetworkError:
     symbols = ", ".join(map(str, program.range_constraints))
     return NetworkError(
         f"the exported program has dynamic shapes ({symbols}), and those of a network are "
-        "static: export it without dynamic_shapes, once for each size"
+        "static: export it without dynamic_shapes, once for each size; or give the module itself "
+        "and examples of the sizes that you need: import_network(model, [(small,), (large,)])"
     )
 
 

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, overload
 
-from schedlang.errors import NetworkError
-from schedlang.networks.from_onnx import from_onnx, is_onnx
+from schedlang.errors import NetworkError, UnsupportedOperatorError
+from schedlang.networks.from_onnx import from_onnx, is_onnx, opened_for_sizes
 from schedlang.networks.from_relax import from_relax
-from schedlang.networks.from_torch import from_torch, is_torch
+from schedlang.networks.from_torch import from_torch, has_own_shapes, is_torch
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet, SharedArrays
+from schedlang.networks.sizes.examples import are_several, check_examples, sizes_text
 from schedlang.tvm import program
 from schedlang.tvm.relax.lowering import CHANNELS_LAST, LAYOUTS
 from schedlang.workloads.wrong_kind import not_a_network
 
 
+@overload
+def import_network(
+    model: Any,
+    example_inputs: list[tuple[Any, ...]] | list[dict[str, Any]],
+    *,
+    name: str | None = None,
+    layout: str = CHANNELS_LAST,
+    weights: Sequence[float] | None = None,
+) -> NetworkSet: ...
+@overload
 def import_network(
     model: Any,
     example_inputs: Any = None,
     *,
     name: str | None = None,
     layout: str = CHANNELS_LAST,
-) -> Network:
+) -> Network: ...
+def import_network(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    name: str | None = None,
+    layout: str = CHANNELS_LAST,
+    weights: Sequence[float] | None = None,
+) -> Network | NetworkSet:
     """Import a model as a network: tensor functions, the calls of them, and the weights apart.
 
     Batch normalisation is folded into the convolution before it, what depends on weights only is
@@ -35,18 +57,42 @@ def import_network(
     example_inputs: a tuple of the positional arguments, or a dict of keyword arguments, as tensors
         of torch or numpy. Their shapes are the network's. Needed for a torch module, and for an
         ONNX model without static shapes; an exported program and a Relax module have their own.
+        A list of tuples, or of dicts, has an example of each size that is needed: the result is a
+        ``NetworkSet``. A list of anything else is one example, the positional arguments.
     name: a name to display; by default the class or the file.
     layout: ``"channels_last"`` puts the channels of images last inside the network, which is faster
         on CPUs; ``"as_is"`` leaves them where the model has them. Inputs, outputs and the calling
         convention are the model's in both.
+    weights: with several examples, how often each size is called, in relation to the others.
 
     Raises ``MissingExtraError`` where torch or onnx is not installed,
     ``UnsupportedOperatorError`` with the operators that cannot be imported and their places, and
     ``NetworkError`` for dynamic shapes, a model that changes its own state, control flow, and
-    anything that is no model.
+    anything that is no model; with several examples also where they differ in more than the sizes
+    of tensors, two have the same shapes, or one of them cannot be imported, which it names.
     """
     if layout not in LAYOUTS:
         raise NetworkError(f"layout={layout!r}: expected one of {', '.join(map(repr, LAYOUTS))}")
+    if are_several(example_inputs):
+        return _at_sizes(model, example_inputs, name, layout, weights)
+    if weights is not None:
+        raise NetworkError(
+            "weights say how often each of several sizes is called: give a list of examples, "
+            "[(small,), (large,)]"
+        )
+    try:
+        return _one(model, example_inputs, name, layout)
+    except NetworkError as error:
+        if type(error) is not NetworkError or not isinstance(example_inputs, list):
+            raise
+        count = len(example_inputs)
+        raise NetworkError(
+            f"{error}; a list of tensors is one example, of {count} arguments: give several "
+            "examples as a list of tuples, [(small,), (large,)]"
+        ) from error
+
+
+def _one(model: Any, example_inputs: Any, name: str | None, layout: str) -> Network:
     if is_torch(model):
         return from_torch(model, example_inputs, name or type(model).__name__, layout)
     if is_onnx(model):
@@ -58,3 +104,37 @@ def import_network(
         "model or its path, or a Relax IRModule",
         model,
     )
+
+
+def _at_sizes(
+    model: Any,
+    examples: Sequence[Any],
+    name: str | None,
+    layout: str,
+    weights: Sequence[float] | None,
+) -> NetworkSet:
+    """Import a model once for each example; its weights are kept once."""
+    check_examples(examples)
+    if isinstance(model, program.TensorProgram) or has_own_shapes(model):
+        what = (
+            "a Relax module" if isinstance(model, program.TensorProgram) else "an ExportedProgram"
+        )
+        raise NetworkError(
+            f"{what} has shapes of its own, so examples of other sizes do not fit: import one for "
+            "each size, and put them together by sl.NetworkSet([network, other]); or import the "
+            "torch.nn.Module itself with these examples"
+        )
+    if is_onnx(model):
+        model, name = opened_for_sizes(model, examples, name)
+    arrays = SharedArrays()
+    networks: list[Network] = []
+    for place, example in enumerate(examples):
+        where = f"example {place} ({sizes_text(example)}): "
+        try:
+            network = _one(model, example, name, layout)
+        except UnsupportedOperatorError as error:
+            raise UnsupportedOperatorError(f"{where}{error}", error.operators) from error
+        except NetworkError as error:
+            raise NetworkError(f"{where}{error}") from error
+        networks.append(replace(network, parameters=arrays.shared(network.parameters)))
+    return NetworkSet(networks, weights=weights)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,17 @@ class Verification:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.outputs))
+
+
+def merged(found: Mapping[str, Verification]) -> Verification:
+    """Return the errors of several networks as one; names of outputs begin with the keys."""
+    return Verification(
+        tuple(
+            replace(output, name=f"{size}: {output.name}")
+            for size, one in found.items()
+            for output in one.outputs
+        )
+    )
 
 
 def compare(

@@ -17,6 +17,7 @@ from schedlang.search.tasks.registry import (
     make_objective,
     make_scheduler,
 )
+from schedlang.search.tasks.representatives import RepresentativesFirst
 from schedlang.search.tasks.scheduler import (
     EqualSplit,
     RoundRobin,
@@ -33,6 +34,7 @@ __all__ = [
     "Latency",
     "Objective",
     "ObjectiveError",
+    "RepresentativesFirst",
     "Requirements",
     "RoundRobin",
     "SchedulerBase",

@@ -46,15 +46,34 @@ class Objective(ABC):
 
 
 class Latency(Objective):
-    """The sum of the networks' latencies, in seconds (Ansor, Table 2, f1)."""
+    """The sum of the networks' latencies, in seconds (Ansor, Table 2, f1).
+
+    Parameters
+    ----------
+    weights: how often each network runs; its latency counts as often. By default once.
+    """
 
     name = "latency"
 
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        self.weights = None if weights is None else tuple(weights)
+
     def cost(self, progress: Sequence[TaskProgress]) -> float:
-        return sum(network_latencies(progress))
+        return self._weighted(network_latencies(progress))
 
     def slopes(self, progress: Sequence[TaskProgress]) -> list[float]:
-        return [float(sum(task.weights)) for task in progress]
+        return [self._weighted(task.weights) for task in progress]
+
+    def _weighted(self, values: Sequence[float]) -> float:
+        if self.weights is None:
+            return float(sum(values))
+        # A network that never runs counts nothing, also where its latency is unknown.
+        pairs = zip(values, self.weights, strict=True)
+        return math.fsum(value * weight for value, weight in pairs if weight)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {} if self.weights is None else {"weights": self.weights}
 
 
 class Requirements(Objective):

@@ -33,6 +33,7 @@ def make_objective(
     *,
     limits: Sequence[float] | float | None = None,
     networks: int = 1,
+    weights: Sequence[float] | None = None,
 ) -> Objective:
     """Make the objective called ``objective``, or of the function that it is.
 
@@ -42,6 +43,7 @@ def make_objective(
         latency of each network, in seconds, to a cost.
     limits: for ``"requirements"``: seconds for each network; one number for one network.
     networks: number of networks.
+    weights: for ``"latency"``: how often each network runs.
 
     ValueError for another name, for limits that are missing, too many or not asked for, and for
     what is no objective. ``ObjectiveError`` for a function that does not work.
@@ -58,7 +60,7 @@ def make_objective(
             raise ValueError(f"limits={limits!r}: {len(given.limits)} for {networks} networks")
         return given
     if objective == Latency.name:
-        return Latency()
+        return Latency(weights)
     if objective == Speedup.name:
         return Speedup()
     if callable(objective):
@@ -76,6 +78,7 @@ def make_scheduler(
     limits: Sequence[float] | float | None = None,
     patience: int | None = None,
     networks: int = 1,
+    weights: Sequence[float] | None = None,
     seed: int = 0,
 ) -> SchedulerBase | UserScheduler:
     """Make the scheduler called ``scheduler``, or check the choices of the object that it is.
@@ -84,7 +87,7 @@ def make_scheduler(
     ----------
     scheduler: ``"gradient"``, ``"round_robin"``, ``"equal_split"``, or an object with
         ``next(progress)``, which has an objective of its own.
-    objective, limits, networks: see ``make_objective``.
+    objective, limits, networks, weights: see ``make_objective``.
     patience: number of trials that a task may take without a gain; ``None`` disables it.
     seed: of random choices.
 
@@ -95,7 +98,7 @@ def make_scheduler(
         if make is None:
             known = ", ".join(SCHEDULERS)
             raise ValueError(f"scheduler={scheduler!r}; known: {known}, or an object with next")
-        cost = make_objective(objective, limits=limits, networks=networks)
+        cost = make_objective(objective, limits=limits, networks=networks, weights=weights)
         return make(cost, patience=patience, seed=seed)
     if isinstance(scheduler, type) or not callable(getattr(scheduler, "next", None)):
         raise ValueError(

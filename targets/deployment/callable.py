@@ -169,19 +169,41 @@ class CompiledProgram:
 
     ``program(a, b, c)`` runs ``main``, or the only function there is. ``program["add"]`` and
     ``program.add`` are the function ``add``; ``functions`` has all of them.
+
+    With ``sizes``, they are one program at several sizes: ``program(a, b, c)`` runs the one of the
+    arguments' shapes.
     """
 
-    def __init__(self, functions: Mapping[str, CompiledFunction]) -> None:
+    def __init__(self, functions: Mapping[str, CompiledFunction], *, sizes: bool = False) -> None:
         self.functions = dict(functions)
+        self._by_shapes = {
+            tuple(parameter.shape for parameter in function.signature.parameters): function
+            for function in (self.functions.values() if sizes else ())
+        }
         only = next(iter(self.functions.values())) if len(self.functions) == 1 else None
         self._main = self.functions.get(program.MAIN, only)
 
     def __call__(self, *arguments: Any) -> None:
-        """Run ``main``, see ``CompiledFunction``."""
+        """Run ``main``, or the size of the arguments; see ``CompiledFunction``.
+
+        Raises TypeError where there is neither, and ValueError for another size.
+        """
+        if self._by_shapes:
+            self._of_size(arguments)(*arguments)
+            return
         if self._main is None:
             names = ", ".join(self.functions)
             raise TypeError(f"has no function main; call one of these by its name: {names}")
         self._main(*arguments)
+
+    def _of_size(self, arguments: tuple[Any, ...]) -> CompiledFunction:
+        shapes = tuple(tuple(getattr(one, "shape", ())) for one in arguments)
+        found = self._by_shapes.get(shapes)
+        if found is None:
+            given = ", ".join(str(list(shape)) for shape in shapes)
+            known = "; ".join(str(one.signature) for one in self.functions.values())
+            raise ValueError(f"there is no size for tensors {given}; there are: {known}")
+        return found
 
     def __getitem__(self, name: str) -> CompiledFunction:
         """Return the function ``name``. KeyError lists those there are."""

@@ -180,5 +180,6 @@ def _program_of(
         {
             function.name: CompiledFunction(module[function.name], function, device, threads)
             for function in manifest.functions
-        }
+        },
+        sizes=manifest.sizes,
     )

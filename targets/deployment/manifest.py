@@ -27,6 +27,7 @@ class Manifest:
     device_type: DLPack's number of the device that runs the functions.
     software: versions of TVM, its FFI and LLVM.
     entries: of a library for C, the name there of each function; it needs no ``software``.
+    sizes: whether its functions are one program at several sizes.
     """
 
     functions: tuple[Signature, ...]
@@ -34,6 +35,7 @@ class Manifest:
     device_type: int
     software: Mapping[str, str]
     entries: Mapping[str, str] = field(default_factory=dict)
+    sizes: bool = False
 
     @property
     def threads(self) -> int:
@@ -50,6 +52,7 @@ class Manifest:
                 "device_type": self.device_type,
                 "software": dict(self.software),
                 "entries": dict(self.entries),
+                "sizes": self.sizes,
             }
         )
 
@@ -63,7 +66,8 @@ class Manifest:
                 functions = tuple(map(Signature.from_json, value["functions"]))
                 target, software = dict(value["target"]), dict(value["software"])
                 entries = dict(value.get("entries", {}))
-                made = cls(functions, target, int(value["device_type"]), software, entries)
+                sizes = bool(value.get("sizes", False))
+                made = cls(functions, target, int(value["device_type"]), software, entries, sizes)
                 _ = made.threads, target["kind"], target["key"]
                 return made
         except (ValueError, KeyError, TypeError, AttributeError) as error:

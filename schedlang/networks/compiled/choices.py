@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from schedlang.database import Database, Record, Timing, timing_in
 from schedlang.database.programs import Unreadable
+from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.targets import Target
 from schedlang.tuning.defaults.many import Default
 from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find
+from schedlang.tuning.lookup.transfer import carried_schedules
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorFunction
 
-Origin = Literal["tuned", "default", "hasty", "unscheduled"]
+Origin = Literal["tuned", "carried", "default", "hasty", "unscheduled"]
 """Where a program comes from."""
 
 
@@ -30,9 +32,10 @@ class Choice:
 
     Attributes
     ----------
-    origin: ``"tuned"`` for a record's; ``"default"`` for one that was not measured; ``"hasty"``
-        for one that, moreover, there was no time to compare with others; ``"unscheduled"`` for the
-        function as it is.
+    origin: ``"tuned"`` for a record's; ``"carried"`` for that of a record of other shapes, with the
+        nearest tiles, and ``"default"`` for one of the space, neither of which was measured;
+        ``"hasty"`` for one that, moreover, there was no time to compare with others;
+        ``"unscheduled"`` for the function as it is.
     func: the program, in place of the function; None for the function as it is.
     timing: of its record in the database; None without one.
     unscheduled_latency: of the function as it is, in seconds, from the same toolchain; NaN where
@@ -85,13 +88,30 @@ def recorded(
         tried.add(found.record.id)
 
 
+def carried(
+    workload: Workload,
+    func: TensorFunction,
+    target: Target,
+    database: Database,
+    unreadable: Unreadable,
+) -> Iterator[Choice]:
+    """Yield the fastest programs of the nearest shapes that a database has, for a function.
+
+    None of them was measured for it. ``func`` is the workload's function in the network.
+    """
+    for schedule, _ in carried_schedules(workload, target, database, unreadable):
+        yield Choice("carried", _in_place(schedule, func))
+
+
 def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
     """Yield the default program of a function that has no record, if there is one."""
     schedule = default.schedule
     if len(schedule.trace):
-        order = range(len(func.params))
-        made = program.with_parameters(schedule.mod[program.MAIN], order, func)
-        yield Choice("hasty" if default.hasty else "default", made)
+        yield Choice("hasty" if default.hasty else "default", _in_place(schedule, func))
+
+
+def _in_place(schedule: Schedule, func: TensorFunction) -> TensorFunction:
+    return program.with_parameters(schedule.mod[program.MAIN], range(len(func.params)), func)
 
 
 def _was_tuned(record: Record, database: Database) -> bool:

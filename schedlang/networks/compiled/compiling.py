@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
-from itertools import chain
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import overload
 
 from schedlang.database import Database
 from schedlang.database.programs import Unreadable
-from schedlang.errors import TargetError, WorkloadError
+from schedlang.errors import TargetError
 from schedlang.networks.compiled.building import Built, Function, build
-from schedlang.networks.compiled.choices import Choice, defaulted, recorded
+from schedlang.networks.compiled.choices import Choice
 from schedlang.networks.compiled.display import Display
 from schedlang.networks.compiled.network import CompiledNetwork
+from schedlang.networks.compiled.network_set import CompiledNetworkSet
+from schedlang.networks.compiled.programs import Prepared, choose_defaults, prepare
 from schedlang.networks.compiled.summary import Summary, TaskSummary, ordered
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet, SharedArrays
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.defaults.many import default_schedules
 from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
-from schedlang.tvm import program
-from schedlang.tvm.relax.calls import calls
-from schedlang.tvm.relax.changed_calls import Twin, with_twins
-from schedlang.tvm.relax.executable import prepared
-from schedlang.workloads.construct import from_prim_func
-from schedlang.workloads.workload import Workload
 from schedlang.workloads.wrong_kind import not_a_network
 
-if TYPE_CHECKING:
-    from schedlang.tvm.relax.program import NetworkProgram
 
-
+@overload
+def compile_network(
+    network: NetworkSet,
+    database: Database | str | os.PathLike[str] | None = None,
+    target: Target | str = "cpu",
+    *,
+    seconds: float | None = None,
+    progress: bool | None = None,
+) -> CompiledNetworkSet: ...
+@overload
 def compile_network(
     network: Network,
     database: Database | str | os.PathLike[str] | None = None,
@@ -43,13 +46,25 @@ def compile_network(
     *,
     seconds: float | None = None,
     progress: bool | None = None,
-) -> CompiledNetwork:
+) -> CompiledNetwork: ...
+def compile_network(
+    network: Network | NetworkSet,
+    database: Database | str | os.PathLike[str] | None = None,
+    target: Target | str = "cpu",
+    *,
+    seconds: float | None = None,
+    progress: bool | None = None,
+) -> CompiledNetwork | CompiledNetworkSet:
     """Compile a network with the best programs of a database: a callable like the model.
 
     Each function gets the best verified record of its workload, as ``best`` finds it, of the same
     program or of one that computes the same. It stays as it is where the database says that no
     candidate is faster. A function without a record gets a default schedule, which was not
     measured: the summary says so, and an ``UntunedWarning`` where there is a database.
+
+    A ``NetworkSet`` becomes one callable, which looks at the shapes of its inputs. A function of it
+    without a record gets the fastest program of the nearest shapes, with the nearest tiles, where
+    the database has one: the summary calls it ``"carried"``.
 
     A record that cannot be applied any more is left out with an ``UnreadableWarning``, a program
     that cannot be compiled with an ``UntunedWarning``; the next best one takes its place.
@@ -69,7 +84,8 @@ def compile_network(
     path without a file; ``TargetError`` for a target that is no CPU; ``BuildError`` where TVM
     cannot compile.
     """
-    if not isinstance(network, Network):
+    sizes = network if isinstance(network, NetworkSet) else None
+    if sizes is None and not isinstance(network, Network):
         raise not_a_network("compile_network takes a network", network)
     budget = Budget(seconds)
     target = as_target(target)
@@ -78,67 +94,43 @@ def compile_network(
     unreadable = Unreadable()
     with ExitStack() as stack:
         display = stack.enter_context(Display(f"compiling {network.name}", progress))
-        mod, parameters = with_twins(network.mod, network.parameters, _twins_of(network))
-        mod = prepared(mod, target.tvm_target())
-        weights = Counter(call.function for call in calls(mod))
         opened = None if database is None else opened_for_reading(database, stack)
-        workloads = _workloads(mod, weights)
-        programs = _programs(mod, workloads, weights, target, opened, unreadable, budget, display)
-        functions = {name: Function(name, found) for name, found in programs.items()}
-        display.enter("generating code")
-        built = build(mod, parameters, functions.values(), target)
+        if opened is not None:
+            display.enter("reading records")
+        prepared = [
+            prepare(one, target, opened, unreadable, carry=sizes is not None)
+            for one in ([network] if isinstance(network, Network) else network)
+        ]
+        choose_defaults(prepared, target, budget.search_deadline(finals=False), display)
+        made, untuned = _built(prepared, target, display)
     unreadable.warn()
-    untuned = [one.name for one in functions.values() if one.choice.record is None]
     if database is not None and untuned:
         message = f"what has no record on {target.key} is not tuned: {listed(untuned)}"
         warnings.warn(message, UntunedWarning, stacklevel=2)
-    return CompiledNetwork(network, target, built, _summary(network, weights, functions, built))
+    return made[0] if sizes is None else CompiledNetworkSet(sizes, target, made)
 
 
-def _workloads(mod: NetworkProgram, weights: Mapping[str, int]) -> dict[str, Workload]:
-    """The functions that are called and can be scheduled, by name."""
-    found = {}
-    for name, func in program.named_functions(mod).items():
-        if name in weights:
-            with suppress(WorkloadError):
-                found[name] = from_prim_func(func, name)
-    return found
+def _built(
+    prepared: Sequence[Prepared], target: Target, display: Display
+) -> tuple[list[CompiledNetwork], list[str]]:
+    """Compile networks; those of one call share their weights, and run one after the other.
 
-
-def _programs(
-    mod: NetworkProgram,
-    workloads: Mapping[str, Workload],
-    weights: Mapping[str, int],
-    target: Target,
-    database: Database | None,
-    unreadable: Unreadable,
-    budget: Budget,
-    display: Display,
-) -> dict[str, Iterator[Choice]]:
-    """The programs of each function: of the database, or its default."""
-    funcs = program.named_functions(mod)
-    found: dict[str, Iterator[Choice]] = {}
-    if database is not None:
-        display.enter("reading records")
-        for name, workload in workloads.items():
-            records = recorded(workload, funcs[name], target, database, unreadable)
-            first = next(records, None)
-            if first is not None:
-                found[name] = chain([first], records)
-    missing = [name for name in workloads if name not in found]
-    missing.sort(key=lambda name: -weights[name] * workloads[name].flops)
-    display.enter("choosing default schedules", len(missing))
-    defaults = default_schedules(
-        [workloads[name] for name in missing],
-        target,
-        deadline=budget.search_deadline(finals=False),
-        tell=display.tell,
-    )
-    found |= {
-        name: defaulted(funcs[name], default)
-        for name, default in zip(missing, defaults, strict=True)
-    }
-    return {name: found[name] for name in workloads}
+    The second result names the functions that have no record.
+    """
+    lock, arrays, several = threading.Lock(), SharedArrays(), len(prepared) > 1
+    made, untuned = [], []
+    display.enter("generating code", len(prepared) if several else 0, "sizes")
+    for count, one in enumerate(prepared):
+        functions = {name: Function(name, one.programs[name]) for name in one.workloads}
+        built = build(one.mod, one.parameters, functions.values(), target)
+        if several:
+            built = replace(built, parameters=arrays.shared(built.parameters))
+        summary = _summary(one.network, one.weights, functions, built)
+        made.append(CompiledNetwork(one.network, target, built, summary, lock))
+        where = f" at {one.network.name}" if several else ""
+        untuned += [name + where for name, of in functions.items() if of.choice.record is None]
+        display.tell(count + 1)
+    return made, untuned
 
 
 def _summary(
@@ -165,40 +157,3 @@ def _summary(
             )
         )
     return Summary(ordered(rows), "as the records say")
-
-
-def _twins_of(network: Network) -> dict[str, Twin]:
-    """Return the first function of its task for each other function of the task.
-
-    They have one exact key, so that they compute the same of tensors that may have more or fewer
-    axes of extent 1. A record is of the first one only.
-    """
-    functions = program.named_functions(network.mod)
-    found = {}
-    for task in network.tasks:
-        for name in task.functions[1:]:
-            twin = _twin(task.workload, from_prim_func(functions[name], name))
-            if twin is not None:
-                found[name] = twin
-    return found
-
-
-def _twin(first: Workload, other: Workload) -> Twin | None:
-    """Tell how to call ``first`` in place of ``other``; None unless the last is the only output."""
-    places = dict(zip(other.structure.parameters, first.structure.parameters, strict=True))
-    order = tuple(places[position] for position in range(len(other.args)))
-    for workload in (first, other):
-        roles = [argument.role for argument in workload.args]
-        if roles[-1] != "output" or set(roles[:-1]) - {"input"}:
-            return None
-    for position, place in enumerate(order):
-        one, two = first.args[place], other.args[position]
-        if one.dtype != two.dtype or _without_ones(one.shape) != _without_ones(two.shape):
-            return None
-    if order[-1] != len(order) - 1:
-        return None
-    return Twin(first.name, order, tuple(argument.shape for argument in first.args))
-
-
-def _without_ones(shape: tuple[int, ...]) -> list[int]:
-    return [extent for extent in shape if extent != 1]

@@ -26,27 +26,27 @@ class Display(Screen):
 
     def __init__(self, title: str, show: bool | None) -> None:
         self._title = title
-        self._phase = "preparing"
+        self._phase, self._things = "preparing", "functions"
         self._done = self._count = 0
         self._began = self._entered = time.monotonic()
         super().__init__(show)
 
-    def enter(self, phase: str, count: int = 0) -> None:
-        """Begin a phase of ``count`` functions; ``tell`` says how many of them are done."""
-        self._phase, self._done, self._count = phase, 0, count
+    def enter(self, phase: str, count: int = 0, things: str = "functions") -> None:
+        """Begin a phase of ``count`` functions, or sizes; ``tell`` says how many are done."""
+        self._phase, self._done, self._count, self._things = phase, 0, count, things
         self._entered = time.monotonic()
         self.write(self._line())
         self.refresh(now=True)
 
     def tell(self, done: int) -> None:
-        """Say how many functions are done."""
+        """Say how many of them are done."""
         self._done = done
         if self.line_is_due:
             self.write(self._line())
         self.refresh()
 
     def _line(self) -> str:
-        counted = f", {self._done} of {self._count} functions" if self._count else ""
+        counted = f", {self._done} of {self._count} {self._things}" if self._count else ""
         return f"{self._title}: {self._phase}{counted}, {self._time()}"
 
     def _time(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import numpy as np
 
 from schedlang.networks.compiled import tensors
 from schedlang.networks.compiled.building import Built
-from schedlang.networks.compiled.c_library import write_network
+from schedlang.networks.compiled.c_library import Size, write_networks
 from schedlang.networks.compiled.summary import Summary
 from schedlang.networks.network import Network
 from schedlang.networks.verification import Verification
@@ -53,12 +54,26 @@ class CompiledNetwork:
     summary: how each of its tasks is run.
     """
 
-    def __init__(self, network: Network, target: Target, built: Built, summary: Summary) -> None:
+    def __init__(
+        self,
+        network: Network,
+        target: Target,
+        built: Built,
+        summary: Summary,
+        lock: threading.Lock | None = None,
+    ) -> None:
         self.network = network
         self.target = target
         self.summary = summary
         self._built = built
         self._threads = target.pool_threads if built.parallel else 0
+        # Networks with one lock run one after the other: each uses all cores.
+        self._lock = lock or threading.Lock()
+
+    @property
+    def weights(self) -> tuple[np.ndarray, ...]:
+        """The weights that its functions take, packed where their layout was changed."""
+        return tuple(self._built.parameters.values())
 
     def load(self) -> None:
         """Generate the machine code, as the first call does. TargetError where it cannot run."""
@@ -69,7 +84,7 @@ class CompiledNetwork:
         self.target.check_present()
         if self._threads:
             use_threads(self._threads)
-        return Machine(self._built.code.with_constants(self._built.parameters))
+        return Machine(self._built.code.with_constants(self._built.parameters), self._lock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it with the model's arguments.
@@ -77,7 +92,13 @@ class CompiledNetwork:
         Raises ``NetworkError`` that names the input for another shape or element type, a tensor
         that is not on the CPU, and arguments of another structure.
         """
-        values = self.network.convention.flatten(args, kwargs)
+        return self.call_flat(self.network.convention.flatten(args, kwargs))
+
+    def call_flat(self, values: Sequence[Any]) -> Any:
+        """Run it with the tensors among the model's arguments, in order; return the model's result.
+
+        Raises what calling it raises.
+        """
         results = self._run(self._borrowed(values))
         return self.network.convention.unflatten(tensors.returned(results, values))
 
@@ -177,16 +198,13 @@ class CompiledNetwork:
         The function takes the inputs, and then memory for the outputs; see ``Target.export_c``.
         Raises ``BuildError`` also for a network with an operator that only TVM's machine runs.
         """
-        network = self.network
-        return write_network(
-            self._built,
-            network.inputs,
-            network.outputs,
-            self.target,
-            Path(path),
-            name=name,
-            compiler=compiler,
+        return write_networks(
+            [self.in_library()], self.target, Path(path), name=name, compiler=compiler
         )
+
+    def in_library(self, label: str = "") -> Size:
+        """Return what a library for C is made of, with a label where it has several sizes."""
+        return Size(label, self._built, self.network.inputs, self.network.outputs)
 
     def __str__(self) -> str:
         """Write its name and the summary."""

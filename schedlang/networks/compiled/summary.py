@@ -23,9 +23,10 @@ class TaskSummary:
     name: of the function; it lists the operators that are fused in it.
     functions: names in ``Network.mod`` of all functions of the task.
     weight: number of calls. Those of a plain reshape cost nothing and do not count.
-    origin: ``"tuned"``, by a record of the database; ``"default"``, by a schedule that was not
-        measured; ``"hasty"``, by one that there was no time to choose; ``"unscheduled"``, where the
-        record says that nothing is faster, or where there is neither.
+    origin: ``"tuned"``, by a record of the database; ``"carried"``, by the schedule of a record of
+        other shapes, and ``"default"``, by one of the space, neither of which was measured;
+        ``"hasty"``, by one that there was no time to choose; ``"unscheduled"``, where the record
+        says that nothing is faster, or where there is neither.
     latency: of one call in seconds, as the record or ``profile`` says; NaN without.
     unscheduled_latency: of the unscheduled function, in seconds; NaN where it was not measured.
     record: id of the record in the database; None without one.

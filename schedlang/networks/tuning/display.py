@@ -110,7 +110,7 @@ class Display(Screen):
         spent = max(self._clock.now() - self._began, 1e-9)
         busiest = sorted(self.lanes.items(), key=lambda one: -one[1].trials)
         for name, lane in busiest[:_ROWS]:
-            task = self._runs[lane.latest].shared.task.name
+            task = self._runs[lane.latest].shared.name
             busy = f"{min(lane.seconds / spent, 1.0):.0%}"
             table.add_row(name, str(lane.slices), str(lane.trials), busy, task)
         if len(busiest) > _ROWS:
@@ -127,7 +127,7 @@ class Display(Screen):
         for place in order[:_ROWS]:
             run = self._runs[place]
             style = "bold" if place == self._current else ""
-            table.add_row(run.shared.task.name, *self._cells(place, shares), style=style)
+            table.add_row(run.shared.name, *self._cells(place, shares), style=style)
         if len(order) > _ROWS:
             table.add_row(f"and {len(order) - _ROWS} more")
         return table
@@ -145,7 +145,7 @@ class Display(Screen):
 
     def _line(self, place: int) -> str:
         share, best, gain = self._cells(place, shares_of(self._runs))[1:4]
-        name = self._runs[place].shared.task.name
+        name = self._runs[place].shared.name
         return f"{self._summary()}; {name}: {share} of it, {best}, last slice {gain}"
 
     def _summary(self) -> str:

@@ -174,6 +174,7 @@ class HostedSession(Session):
         most = run.progress.most
         # Runs beside each other tell each other more often.
         size = max(self._slice // 2, 4) if len(run.islands.runs) > 1 else self._slice
+        size = self._first_slice(run, size)
         return size if most is None else min(size, max(most - run.trials, 1))
 
     def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None) -> None:

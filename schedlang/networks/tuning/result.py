@@ -12,12 +12,18 @@ from schedlang.errors import NetworkError
 from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.networks.compiled.compiling import compile_network
 from schedlang.networks.compiled.network import CompiledNetwork
+from schedlang.networks.compiled.network_set import CompiledNetworkSet
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Task
 from schedlang.networks.totals import Total, latency_text
+from schedlang.networks.tuning.shared_tasks import sizes_text
 from schedlang.printed import show_text
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult
+
+# Tasks that are printed where many sizes have some, those with the largest share first.
+_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class NetworkResult:
 
     Attributes
     ----------
-    networks: what was tuned.
+    networks: what was tuned; a ``NetworkSet`` if that was given.
     target: the machine.
     tasks: the distinct tasks of all networks, those with most arithmetic first.
     latencies: for each network, the latency of its tasks' best programs in seconds, each as often
@@ -85,7 +91,7 @@ class NetworkResult:
     time_split: parts of ``seconds``, as in ``TuneResult``.
     """
 
-    networks: tuple[Network, ...]
+    networks: tuple[Network, ...] | NetworkSet
     target: Target
     tasks: tuple[TaskResult, ...]
     latencies: tuple[float, ...]
@@ -132,34 +138,36 @@ class NetworkResult:
             max(uses, key=lambda use: use.seconds, default=None),
         )
 
-    def compile(self, network: Network | None = None, *, verify: bool = True) -> CompiledNetwork:
+    def compile(
+        self, network: Network | None = None, *, verify: bool = True
+    ) -> CompiledNetwork | CompiledNetworkSet:
         """Compile a network with the best programs, and compare it with the original model.
 
         Parameters
         ----------
-        network: one of ``networks``; may be left out where there is one.
+        network: one of ``networks``; may be left out where there is one, or a ``NetworkSet``,
+            which becomes one executable.
         verify: raise ``NetworkError`` where its outputs on random inputs are wrong, and time calls
             of it: ``summary`` says where they are slower than its records add up to. A network
             without an original model is neither compared nor timed.
         """
-        if network is None:
-            if len(self.networks) > 1:
-                raise NetworkError(
-                    f"{len(self.networks)} networks were tuned; say which to compile"
-                )
-            network = self.networks[0]
-        executable = compile_network(network, self.database, self.target)
-        if verify and network.reference is not None:
-            found = executable.verify()
-            if not found.passed:
-                raise NetworkError(f"the compiled network {network.name} is wrong: {found}")
-            executable.time_call()
+        if network is None and len(self.networks) > 1 and not isinstance(self.networks, NetworkSet):
+            raise NetworkError(f"{len(self.networks)} networks were tuned; say which to compile")
+        if network is None and isinstance(self.networks, NetworkSet):
+            made = compile_network(self.networks, self.database, self.target)
+            _check(made, self.networks.name, verify and self.networks.verifiable)
+            return made
+        one = self.networks[0] if network is None else network
+        executable = compile_network(one, self.database, self.target)
+        _check(executable, one.name, verify and one.reference is not None)
         return executable
 
     _repr_pretty_ = show_text
 
     def __str__(self) -> str:
         names = ", ".join(network.name for network in self.networks)
+        if isinstance(self.networks, NetworkSet):
+            names = f"{self.networks.name} at {len(self.networks)} sizes"
         # Where the trials were used up, their number says why it ended.
         ended = "" if self.finished == f"{self.trials} trials" else f"; {self.finished}"
         missing = sum(math.isnan(one.latency) for one in self.tasks)
@@ -168,20 +176,57 @@ class NetworkResult:
             f"{names} on {self.target.key}: {self.total} in tensor functions{unknown}, "
             f"{_factor(self.speedup)} faster than unscheduled; {self.trials} trials in "
             f"{self.seconds:.0f} s{ended}",
+            *self._size_lines(),
             "  calls   share        best  speed-up  trials  task",
         ]
         if (disturbance := self.disturbance).busy:
             lines.insert(1, f"  machine busy: {disturbance}")
         ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
-        for one in ordered:
+        shown = ordered[:_ROWS] if isinstance(self.networks, NetworkSet) else ordered
+        for one in shown:
             note = one.failed or ("the default schedule" if one.keeps_default else "")
             note = f"  ({note})" if note else ""
             share = "-" if math.isnan(one.share) else f"{one.share:.1%}"
             lines.append(
                 f"  {sum(one.weights):5d}  {share:>6}  {latency_text(one.latency):>10}"
-                f"  {_factor(one.speedup):>8}  {one.trials:6d}  {one.name}{note}"
+                f"  {_factor(one.speedup):>8}  {one.trials:6d}  {one.name}{self._at(one)}{note}"
             )
+        if len(shown) < len(ordered):
+            lines.append(f"  and {len(ordered) - len(shown)} more")
         return "\n".join(lines)
+
+    def _at(self, task: TaskResult) -> str:
+        """Say which sizes call a task, where the networks are one model."""
+        if not isinstance(self.networks, NetworkSet):
+            return ""
+        return f" at {sizes_text(self.networks.sizes, task.weights)}"
+
+    def _size_lines(self) -> list[str]:
+        """Return a line for each size of a model."""
+        if not isinstance(self.networks, NetworkSet):
+            return []
+        lines = ["  size        best  speed-up  tasks measured"]
+        for place, size in enumerate(self.networks.sizes):
+            called = [one for one in self.tasks if one.weights[place]]
+            known = [one for one in called if not math.isnan(one.speedup)]
+            total = Total.of(one.weights[place] * one.latency for one in known)
+            reference = math.fsum(one.weights[place] * one.reference_latency for one in known)
+            speedup = reference / total.seconds if total.seconds else math.nan
+            best = latency_text(self.latencies[place])
+            measured = sum(one.trials > 0 for one in called)
+            lines.append(
+                f"  {size:>4}  {best:>10}  {_factor(speedup):>8}  {measured} of {len(called)}"
+            )
+        return lines
+
+
+def _check(executable: CompiledNetwork | CompiledNetworkSet, name: str, verify: bool) -> None:
+    """Compare a compiled network with the original model, and time its calls."""
+    if verify:
+        found = executable.verify()
+        if not found.passed:
+            raise NetworkError(f"the compiled network {name} is wrong: {found}")
+        executable.time_call()
 
 
 def _factor(number: float) -> str:

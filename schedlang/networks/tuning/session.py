@@ -7,16 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.totals import Total
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult, TaskResult
 from schedlang.networks.tuning.shares import shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search.tasks import TaskScheduler
+from schedlang.search.tasks.representatives import HALF
 from schedlang.tuning.session import Call
 
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
 _FEWEST, _MOST = 4, 16
+# The same for the first slice of a task that follows representatives: what was fast for them. Where
+# few trials are left, all followers have some.
+_FEWEST_FOLLOWING, _MOST_FOLLOWING = 2, 4
 # Seconds of the finals' samples: of a task, and of all of them together.
 LEAST_FINALS, _MOST_FINALS = 0.3, 3.0
 _ALL_FINALS = 30.0
@@ -49,7 +54,7 @@ class Session:
         call: Call,
         scheduler: TaskScheduler,
     ) -> None:
-        self._networks = tuple(networks)
+        self._networks = networks if isinstance(networks, NetworkSet) else tuple(networks)
         self._call = call
         self._scheduler = scheduler
         self._trials = math.inf if call.trials is None else call.trials
@@ -83,7 +88,7 @@ class Session:
             run = self.runs[place]
             before = run.latency
             display.begin_slice(place)
-            if run.advance(self._slice_of(run, size), display, self._slice_seconds):
+            if run.advance(self._slice_of(run, size), display, self._slice_seconds(run)):
                 display.end_slice(place, before)
             if run.out_of_time:
                 return over
@@ -95,22 +100,36 @@ class Session:
         budget = self._call.budget
         return budget.search_deadline(self._call.finals > 0) - budget.clock.now()
 
-    @property
-    def _slice_seconds(self) -> float:
-        """Seconds that a slice may take, for each task that waits for its first to have one."""
-        waiting = sum(run.progress.open and not run.history for run in self.runs)
-        return self._seconds_left / max(waiting, 1)
+    def _slice_seconds(self, run: SlicedTask) -> float:
+        """Seconds that a slice may take, for each task that waits for its first to have one.
+
+        Representatives leave half of the time to the tasks that follow them.
+        """
+        waiting = [one for one in self.runs if one.progress.open and not one.history]
+        alike = sum(one.shared.follows == run.shared.follows for one in waiting)
+        part = 1.0 if run.shared.follows or len(waiting) == alike else HALF
+        return self._seconds_left * part / max(alike, 1)
 
     @property
     def _slice(self) -> int:
         if math.isinf(self._trials):
             return _MOST // 2
-        return max(_FEWEST, min(_MOST, int(self._trials) // (2 * max(len(self.runs), 1))))
+        first = [run for run in self.runs if not run.shared.follows]
+        trials = self._trials if len(first) == len(self.runs) else self._trials * HALF
+        return max(_FEWEST, min(_MOST, int(trials) // (2 * max(len(first), 1))))
 
     def _slice_of(self, run: SlicedTask, size: int) -> int:
         most = run.progress.most
         room = math.inf if most is None else most - run.trials
-        return int(min(size, room, self._trials - self.trials))
+        return int(min(self._first_slice(run, size), room, self._trials - self.trials))
+
+    def _first_slice(self, run: SlicedTask, size: int) -> int:
+        """Return the size of a slice, which is smaller where it is the first of a follower."""
+        if not run.shared.follows or run.history:
+            return size
+        waiting = sum(one.shared.follows and not one.history for one in self.runs)
+        left = (self._trials - self.trials) / max(waiting, 1)
+        return int(min(size, max(min(left, _MOST_FOLLOWING), _FEWEST_FOLLOWING)))
 
     def conclude(self, display: Display, finished: str) -> None:
         """Hold the finals of all tasks, and store how their runs ended."""

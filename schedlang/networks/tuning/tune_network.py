@@ -13,14 +13,21 @@ from schedlang.measurement import Measurer, SupportsMeasure
 from schedlang.measurement.problem import Verify
 from schedlang.measurement.tolerance import TolerancePair
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.hosted import hosted_session
+from schedlang.networks.tuning.representatives import chosen_representatives, used_part
 from schedlang.networks.tuning.result import NetworkResult
 from schedlang.networks.tuning.session import Session, finals_seconds
 from schedlang.networks.tuning.shared_tasks import SharedTask, shared_tasks
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import MakeStrategy, Strategy
-from schedlang.search.tasks import Objective, TaskScheduler, make_scheduler
+from schedlang.search.tasks import (
+    Objective,
+    RepresentativesFirst,
+    TaskScheduler,
+    make_scheduler,
+)
 from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
@@ -66,13 +73,16 @@ def tune_network(
 ) -> NetworkResult:
     """Tune the tasks of one network or several, and share the trials out between them.
 
+    A ``NetworkSet``, one model at several sizes, is tuned as a whole: a few sizes first, then the
+    tasks of the others, which start from what was fast for those.
+
     A task is a distinct tensor function; those that compute the same are one, also of different
     networks. Tasks get their trials in slices. The scheduler gives the next slice to the task that
     should lower the objective most (Ansor, section 6). All tasks share one set of workers.
 
     Parameters
     ----------
-    network: what ``import_network`` returns, or a sequence of such.
+    network: what ``import_network`` returns, or a sequence of networks.
     target: a ``Target`` or its name.
     trials: maximum number of candidates to measure, of all tasks together; 1000 when ``seconds`` is
         not given either. A task that computes nothing gets two at most.
@@ -81,7 +91,8 @@ def tune_network(
     seed: of searches and random inputs.
     scheduler: ``"gradient"``, ``"round_robin"``, ``"equal_split"``, or an object with
         ``next(progress)``; see ``schedlang.search.tasks``.
-    objective: what to minimize: ``"latency"``, the sum of the networks' latencies;
+    objective: what to minimize: ``"latency"``, the sum of the networks' latencies, each as often as
+        a ``NetworkSet`` says that its size is called;
         ``"requirements"``, the same, but no network need be faster than its limit; ``"speedup"``,
         the geometric mean over the unscheduled networks; or ``f(latencies)`` of the networks'
         latencies in seconds.
@@ -127,12 +138,14 @@ def tune_network(
     networks = _networks(network)
     own = None if space is None else as_space(space)
     used_space = call.target.default_space() if own is None else own
-    schedules = make_scheduler(
+    sizes = network if isinstance(network, NetworkSet) else None
+    schedules: TaskScheduler = make_scheduler(
         scheduler,
         objective=objective,
         limits=limits,
         patience=patience,
         networks=len(networks),
+        weights=None if sizes is None else sizes.weights,
         seed=seed,
     )
     if isinstance(search, Strategy):
@@ -140,7 +153,11 @@ def tune_network(
             f"search: this {search.name!r} was made for one workload, and a network has tasks; "
             "give its class, or a function that makes it"
         )
-    tasks = shared_tasks(networks)
+    first: tuple[int, ...] = ()
+    if sizes is not None and len(sizes) > 1 and call.transfer and isinstance(scheduler, str):
+        first = chosen_representatives(sizes, call)
+        schedules = RepresentativesFirst(schedules, first, used_part(call))
+    tasks = shared_tasks(networks, () if sizes is None else sizes.sizes, first)
     if not tasks:
         raise NetworkError(f"{networks[0].name} calls no function that could be tuned")
     if len(tasks) > 1 and hosts is None and not hasattr(measurer or Measurer, "bind"):
@@ -150,6 +167,8 @@ def tune_network(
         )
     warn_of_idle(used_space, [shared.task.workload for shared in tasks])
     title = ", ".join(one.name for one in networks)
+    if sizes is not None:
+        title = f"{sizes.name} at {len(sizes)} sizes"
     with ExitStack() as stack:
         call.open(stack)
         if hosts is None:
@@ -200,7 +219,9 @@ def _session(
     return Session(networks, runs, call, scheduler)
 
 
-def _networks(network: Any) -> tuple[Network, ...]:
+def _networks(network: Any) -> Sequence[Network]:
+    if isinstance(network, NetworkSet):
+        return network
     given = (network,) if isinstance(network, Network) else network
     if isinstance(given, Sequence) and given and all(isinstance(one, Network) for one in given):
         return tuple(given)

@@ -73,12 +73,31 @@ def transfer(
     return tried
 
 
+def carried_schedules(
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+) -> Iterator[tuple[Schedule, str]]:
+    """Yield schedules of the nearest programs of other shapes, and the names of these.
+
+    They are the fastest verified ones of a database, with the nearest tiles for this program, on
+    which none was measured. Programs that cannot be read are noted in ``unreadable``.
+    """
+    moves = only_moves_data(workload.func)
+    space = target.movement_space() if moves else target.default_space()
+    kin = nearest_kin(database, workload, unreadable)
+    tuned = ((key, source) for key, source in kin if _fastest(key, target, database))
+    for key, source in islice(tuned, _KIN):
+        for record in _fastest(key, target, database):
+            schedule = carried_over(record, source, workload, space)
+            if schedule is not None:
+                yield schedule, record.workload_name
+
+
 def _proposals(
     workload: Workload, target: Target, database: Database, unreadable: Unreadable
 ) -> Iterator[tuple[Proposal, str, bool]]:
     """Yield what traces of similar programs make of this one, and name and kind of the former."""
     tried: set[str] = set()
-    for source in (_family, _kin):
+    for source in (_family, carried_schedules):
         for schedule, name in source(workload, target, database, unreadable):
             proposal = Proposal(len(tried), schedule)
             program_key = proposal.program_key
@@ -87,7 +106,7 @@ def _proposals(
             )
             if program_key not in tried and not known:
                 tried.add(program_key)
-                yield proposal, name, source is _kin
+                yield proposal, name, source is carried_schedules
         if tried:
             return
 
@@ -102,21 +121,6 @@ def _family(
             continue
         for record in _fastest(key, target, database):
             schedule = _transferred(record, source, workload)
-            if schedule is not None:
-                yield schedule, record.workload_name
-
-
-def _kin(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> Iterator[tuple[Schedule, str]]:
-    """Yield schedules of the nearest programs of other shapes, and the names of these."""
-    moves = only_moves_data(workload.func)
-    space = target.movement_space() if moves else target.default_space()
-    kin = nearest_kin(database, workload, unreadable)
-    tuned = ((key, source) for key, source in kin if _fastest(key, target, database))
-    for key, source in islice(tuned, _KIN):
-        for record in _fastest(key, target, database):
-            schedule = carried_over(record, source, workload, space)
             if schedule is not None:
                 yield schedule, record.workload_name
 

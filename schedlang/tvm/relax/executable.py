@@ -147,12 +147,15 @@ class Machine:
     Threads may call it at the same time; the calls run one after the other.
     """
 
-    def __init__(self, linked: Module) -> None:
-        """Load a network that ``NetworkCode`` linked: this generates its machine code."""
+    def __init__(self, linked: Module, lock: threading.Lock | None = None) -> None:
+        """Load a network that ``NetworkCode`` linked: this generates its machine code.
+
+        Machines with one lock run one after the other.
+        """
         self._linked = linked
         self._machine = relax.VirtualMachine(linked, tvm.cpu())
         self._main = self._machine[MAIN]
-        self._lock = threading.Lock()
+        self._lock = lock or threading.Lock()
 
     @classmethod
     def of_functions(

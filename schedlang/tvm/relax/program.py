@@ -102,7 +102,7 @@ def tensor_type(kind: Any) -> tuple[tuple[int, ...], str]:
     except TypeError:
         raise NetworkError(
             f"the network has the dynamic shape {kind.shape}; shapes must be static: import it "
-            "once for each size"
+            "once for each size that you need; sl.NetworkSet([network, other]) puts these together"
         ) from None
 
 

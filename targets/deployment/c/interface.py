@@ -81,8 +81,10 @@ class Entry:
         return f"int {self.name}_tensors(const schedlang_tensor *const *tensors, int count)"
 
 
-def entries(name: str, signatures: Sequence[Signature]) -> list[Entry]:
-    """Return the entries of a library with this name: the name, or with a function's behind it.
+def entries(name: str, signatures: Sequence[Signature], *, alone: bool) -> list[Entry]:
+    """Return the entries of a library with this name.
+
+    The name of one that is ``alone`` is that of the library, which precedes those of others.
 
     LibraryError for a name that there cannot be, and a parameter that C has no type for.
     """
@@ -90,7 +92,6 @@ def entries(name: str, signatures: Sequence[Signature]) -> list[Entry]:
     for signature in signatures:
         for parameter in signature.parameters:
             _check(signature, parameter)
-    alone = len(signatures) == 1
     found = [
         Entry(name if alone else f"{name}_{identifier(one.name)}", one, ENTRY_PREFIX + one.name)
         for one in signatures
@@ -126,7 +127,56 @@ def _c_libraries() -> list[ctypes.CDLL]:
     return found
 
 
-def header(name: str, made_for: str, found: Sequence[Entry]) -> str:
+@dataclass(frozen=True)
+class Dispatch:
+    """A function that calls one of several entries by the shapes of its tensors.
+
+    Attributes
+    ----------
+    library: its name, of which the function's name is made.
+    entries: that it calls, each at other shapes.
+    """
+
+    library: str
+    entries: Sequence[Entry]
+
+    @property
+    def name(self) -> str:
+        """The name of the function in C."""
+        return f"{self.library}_tensors"
+
+    @property
+    def prototype(self) -> str:
+        """Its declaration, without the semicolon."""
+        return f"int {self.name}(const schedlang_tensor *const *tensors, int count)"
+
+    @property
+    def documented(self) -> str:
+        """Its declaration, with a comment."""
+        names = ", ".join(one.name for one in self.entries)
+        return (
+            f"/* Calls the one of these functions that has the shapes of the inputs:\n * {names}.\n"
+            f" * SCHEDLANG_SHAPE where none has. */\n{self.prototype};\n\n"
+        )
+
+    @property
+    def defined(self) -> str:
+        """Its definition, behind those of the entries."""
+        functions = ", ".join(
+            f"&schedlang_{number}_function" for number in range(len(self.entries))
+        )
+        known = ", ".join(one.name for one in self.entries)
+        return (
+            "\nstatic const schedlang_function *const schedlang_sizes[] = "
+            f"{{{functions}}};\n\nSCHEDLANG_ENTRY {self.prototype} {{\n"
+            f"  return schedlang_call_sizes_1({c_string(self.library)}, schedlang_sizes, "
+            f"{len(self.entries)},\n    {c_string(known)}, tensors, count);\n}}\n"
+        )
+
+
+def header(
+    name: str, made_for: str, found: Sequence[Entry], dispatch: Dispatch | None = None
+) -> str:
     """Return the header of a library; programs may include those of several."""
     guard = f"SCHEDLANG_LIBRARY_{name.upper()}_H"
     shared = files(__package__).joinpath("schedlang.h").read_text(encoding="utf-8")
@@ -134,12 +184,19 @@ def header(name: str, made_for: str, found: Sequence[Entry]) -> str:
         f"{MADE} for {made_for}. {name} needs no TVM. */\n"
         f"#ifndef {guard}\n#define {guard}\n\n{shared}\n"
         '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{'' if dispatch is None else dispatch.documented}"
         f"{''.join(map(_documented, found))}"
         f"#ifdef __cplusplus\n}}\n#endif\n#endif /* {guard} */\n"
     )
 
 
-def source(found: Sequence[Entry], threads: int, features: Iterable[str], sve_bits: int = 0) -> str:
+def source(
+    found: Sequence[Entry],
+    threads: int,
+    features: Iterable[str],
+    sve_bits: int = 0,
+    dispatch: Dispatch | None = None,
+) -> str:
     """Return the C source of the entries. The code was tuned for this number of threads.
 
     ``features`` of the CPU and the width of SVE registers are what the code needs.
@@ -147,7 +204,8 @@ def source(found: Sequence[Entry], threads: int, features: Iterable[str], sve_bi
     text = f'#include "kernel.h"\n#include "glue.h"\n\nSCHEDLANG_GLUE({threads})\n\n'
     text += f'#define FEATURES "{"".join(f"{one} " for one in features)}"\n'
     text += "static int schedlang_checked;\n"
-    return text + "".join(_defined(*one, sve_bits) for one in enumerate(found))
+    text += "".join(_defined(*one, sve_bits) for one in enumerate(found))
+    return text if dispatch is None else text + dispatch.defined
 
 
 def _documented(entry: Entry) -> str:

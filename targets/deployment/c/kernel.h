@@ -74,6 +74,10 @@ int schedlang_call_1(const schedlang_function *function, schedlang_any *argument
 /* The same for tensors. */
 int schedlang_call_tensors_1(const schedlang_function *function,
                              const schedlang_tensor *const *tensors, int count);
+/* The same for the first function whose inputs have the shapes of the tensors. All take as many;
+ * `known` lists the sizes for those who have another. */
+int schedlang_call_sizes_1(const char *name, const schedlang_function *const *functions, int sizes,
+                           const char *known, const schedlang_tensor *const *tensors, int count);
 /* A parallel loop of TVM's code, in so many parts unless the caller of the kernel has set another
  * number. */
 int schedlang_launch_1(int (*loop)(int index, void *group, void *data), void *data, int parts);

@@ -519,6 +519,30 @@ SHARED int schedlang_call_tensors_1(const schedlang_function *function,
   return schedlang_call_1(function, arguments);
 }
 
+static int fits(const schedlang_function *function, const schedlang_tensor *const *tensors) {
+  for (int i = 0; i < function->count; ++i) {
+    const schedlang_parameter *one = &function->parameters[i];
+    if (one->written) continue;
+    if (!tensors[i] || tensors[i]->ndim != one->ndim || (one->ndim && !tensors[i]->shape)) return 0;
+    for (int axis = 0; axis < one->ndim; ++axis)
+      if (tensors[i]->shape[axis] != one->shape[axis]) return 0;
+  }
+  return 1;
+}
+
+SHARED int schedlang_call_sizes_1(const char *name, const schedlang_function *const *functions,
+                                  int sizes, const char *known,
+                                  const schedlang_tensor *const *tensors, int count) {
+  if (count != functions[0]->count || !tensors)
+    return schedlang_fail_1(tensors ? SCHEDLANG_COUNT : SCHEDLANG_NULL,
+                            "%s: it takes %d tensors, and got %d", name, functions[0]->count,
+                            tensors ? count : 0);
+  for (int i = 0; i < sizes; ++i)
+    if (fits(functions[i], tensors)) return schedlang_call_tensors_1(functions[i], tensors, count);
+  return schedlang_fail_1(SCHEDLANG_SHAPE, "%s: no size has the shapes of the inputs; there are %s",
+                          name, known);
+}
+
 /* -- networks ---------------------------------------------------------------------------------- */
 
 static int32_t run_step(const schedlang_step *step, char *const *places) {

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -61,6 +61,13 @@ class Toolchain:
             made.append(source.with_suffix(OBJECT))
             self._run(*self._compiler, *_OPTIONS, "-c", source.name, "-o", made[-1].name)
         return made
+
+    def rename(self, code: Path, symbols: Mapping[str, str]) -> None:
+        """Give symbols of an object file other names, in the file."""
+        listed = code.with_suffix(".symbols")
+        lines = [f"{one} {other}\n" for one, other in symbols.items()]
+        listed.write_text("".join(lines), encoding="utf-8")
+        self._run(self._tool("objcopy"), f"--redefine-syms={listed.name}", code.name)
 
     def link(self, file: str, code: Sequence[Path], run_time: Path, names: Sequence[str]) -> Path:
         """Link code and run time into what a file's suffix says.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from schedlang.database import Run, Timing
     from schedlang.measurement.finals import Interval
-    from schedlang.networks import NetworkResult
+    from schedlang.networks import NetworkResult, Summary
     from schedlang.tuning import FailureExplanation, TuneResult
 
 
@@ -142,6 +142,26 @@ def of_network(result: NetworkResult) -> dict[str, Any]:
         ],
         "finished": result.finished,
         "interrupted": result.interrupted,
+    }
+
+
+def of_summary(summary: Summary) -> dict[str, Any]:
+    """Return what a compiled network runs."""
+    return {
+        "latency": summary.latency,
+        "complete": summary.complete,
+        "call": summary.call,
+        "tasks": [
+            {
+                "task": one.name,
+                "calls": one.weight,
+                "origin": one.origin,
+                "latency": one.latency,
+                "unscheduled_latency": one.unscheduled_latency,
+                "record": one.record,
+            }
+            for one in summary
+        ],
     }
 
 

@@ -58,6 +58,11 @@ class Network:
         shared = {name: _read_only(value) for name, value in self.parameters.items()}
         object.__setattr__(self, "parameters", shared)
 
+    @property
+    def verifiable(self) -> bool:
+        """Whether there is an original model to compare with."""
+        return self.reference is not None
+
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """The calls of tensor functions, in order."""

@@ -29,6 +29,13 @@ def network(width, layers=1):
     return builder.get()
 
 
+def sizes():
+    import schedlang as sl
+
+    found = [sl.import_network(network(width), name="mine") for width in (4, 8)]
+    return sl.NetworkSet(found)
+
+
 def number():
     return 7
 
@@ -69,6 +76,24 @@ def test_a_network_is_tuned_and_compiled(file: str, tmp_path: Path) -> None:
     assert document("compile", *words, "--output", tmp_path / "for_c.so", "--c")["verified"]
     assert "int for_c(const float *" in (tmp_path / "for_c.h").read_text()
     assert "--c goes with --output FILE" in call("compile", *words, "--c", code=2).stderr
+
+
+def test_a_network_at_several_sizes(file: str, tmp_path: Path) -> None:
+    database, library = tmp_path / "sizes.db", tmp_path / "sizes.so"
+    words = (f"{file}:sizes", "--database", database)
+    tuning = ("--trials", "4", "--measurer", f"{file}:Measurer")
+    wrong = call("tune-network", *words, *tuning, "--library", library, code=2)
+    assert "holds one size, and mine has 2: add --c" in wrong.stderr and not database.exists()
+    said = document("tune-network", *words, *tuning, "--library", library, "--c")
+    assert [one["name"] for one in said["networks"]] == ["mine 4", "mine 8"]
+    assert said["trials"] == 4 and library.exists()
+    compiled = document("compile", *words, "--output", tmp_path / "again.so", "--c")
+    assert compiled["verified"] and [one["size"] for one in compiled["sizes"]] == ["4", "8"]
+    assert all(one["call"] > 0 and len(one["tasks"]) == 1 for one in compiled["sizes"])
+    assert "int again_tensors(" in (tmp_path / "again.h").read_text()
+    shown = call("compile", *words, "--profile").stdout
+    assert "network mine at 2 sizes" in shown and "median of 10 calls" in shown
+    assert "add --c" in call("compile", *words, "--output", library, code=2).stderr
 
 
 def test_wrong_networks(file: str, tmp_path: Path) -> None:

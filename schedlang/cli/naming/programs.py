@@ -26,7 +26,7 @@ from schedlang.errors import NetworkError, WorkloadError
 from schedlang.printed import nearest
 
 if TYPE_CHECKING:
-    from schedlang.networks import Network
+    from schedlang.networks import Network, NetworkSet
     from schedlang.workloads.workload import Workload
 
 
@@ -175,7 +175,8 @@ def _check_no_sizes(what: str, sizes: Mapping[str, str]) -> None:
 
 NETWORK = (
     "An ONNX file, or file.py:function that returns a model of PyTorch with its example inputs "
-    "(model, inputs), a Relax module or a Network. The file is run."
+    "(model, inputs), or with an example of each size (model, [inputs, ...]), a Relax module, a "
+    "Network or a NetworkSet. The file is run."
 )
 
 
@@ -195,8 +196,8 @@ def check_network(what: str, words: Sequence[str]) -> None:
 
 def network_of(
     what: str, words: Sequence[str], options: Mapping[str, bool], layout: str
-) -> Network:
-    """Return the network that ``what`` names, called with its sizes."""
+) -> Network | NetworkSet:
+    """Return the network that ``what`` names, called with its sizes, or one at several sizes."""
     check_network(what, words)
     if not is_python(what):
         return sl.import_network(what, layout=layout)
@@ -207,7 +208,7 @@ def network_of(
     elif sizes:
         raise UsageError(f"{what} is no function, and takes no sizes")
     model, inputs = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
-    if isinstance(model, sl.Network):
+    if isinstance(model, sl.Network | sl.NetworkSet):
         return model
     try:
         return sl.import_network(model, inputs, name=name, layout=layout)
@@ -219,4 +220,5 @@ def network_of(
 
 def _is_function(found: Any) -> bool:
     """Whether it makes a model; a model of torch can be called, too."""
-    return callable(found) and not isinstance(found, sl.Network) and not hasattr(found, "forward")
+    model = isinstance(found, sl.Network | sl.NetworkSet) or hasattr(found, "forward")
+    return callable(found) and not model

@@ -47,6 +47,7 @@ def tune_network(
     check_network(what, context.args)
     check_words(TUNE_NETWORK, words)
     network = network_of(what, context.args, option_names(context), layout)
+    _check_sizes(network, library, c, "--library")
     arguments = arguments_of(TUNE_NETWORK, words)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sl.InterruptedWarning)
@@ -58,7 +59,10 @@ def tune_network(
     if library is not None and not result.interrupted:
         try:
             compiled = result.compile()
-            compiled.export_c(library) if c else compiled.export_library(library)
+            if c:
+                compiled.export_c(library)
+            else:
+                compiled.export_library(library)
             document["library"] = str(library)
             text += f"\nwrote {library}"
         except Exception as error:
@@ -105,34 +109,32 @@ def compile_network(
     check_network(what, context.args)
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
+    _check_sizes(network, output, c, "--output")
     compiled = sl.compile_network(network, database, machine, seconds=seconds, progress=progress)
     lines: list[str] = []
     document: dict[str, Any] = {"network": network.name, "target": machine.key, "verified": None}
-    if verify and network.reference is not None:
+    if verify and network.verifiable:
         found = compiled.verify()
         document["verified"] = found.passed
         lines.append(str(found))
         if not found.passed:
             return Answer("\n".join(lines), document, FAILED)
         compiled.time_call()
-    summary = compiled.profile() if profile else compiled.summary
-    lines.insert(0, str(summary))
-    document |= {
-        "latency": summary.latency,
-        "complete": summary.complete,
-        "call": summary.call,
-        "tasks": [
-            {
-                "task": one.name,
-                "calls": one.weight,
-                "origin": one.origin,
-                "latency": one.latency,
-                "unscheduled_latency": one.unscheduled_latency,
-                "record": one.record,
-            }
-            for one in summary
-        ],
-    }
+    if isinstance(compiled, sl.CompiledNetwork):
+        summary = compiled.profile() if profile else compiled.summary
+        lines.insert(0, str(summary))
+        document |= documents.of_summary(summary)
+    else:
+        summaries = [one.profile() if profile else one.summary for one in compiled]
+        lines.insert(0, str(compiled))
+        if profile:
+            lines += [
+                f"{one.network.name}\n{of}" for one, of in zip(compiled, summaries, strict=True)
+            ]
+        document["sizes"] = [
+            {"size": size, **documents.of_summary(summary)}
+            for size, summary in zip(compiled.sizes, summaries, strict=True)
+        ]
     if output is not None:
         compiled.export_c(output) if c else compiled.export_library(output)
         document["library"] = str(output)
@@ -148,3 +150,13 @@ def _check_c(c: bool, library: Path | None, option: str) -> None:
     from schedlang.targets.deployment.c.export import check_c
 
     check_c(library)
+
+
+def _check_sizes(
+    network: sl.Network | sl.NetworkSet, library: Path | None, c: bool, option: str
+) -> None:
+    if isinstance(network, sl.NetworkSet) and library is not None and not c:
+        raise UsageError(
+            f"{option}: a library for TVM's machine holds one size, and {network.name} has "
+            f"{len(network)}: add --c, whose library has all of them"
+        )

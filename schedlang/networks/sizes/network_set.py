@@ -89,7 +89,7 @@ class NetworkSet(Sequence[Network]):
     @property
     def verifiable(self) -> bool:
         """Whether there is an original model to compare with."""
-        return all(one.reference is not None for one in self.networks)
+        return all(one.verifiable for one in self.networks)
 
     def verify(self, *, seed: int = 0, tolerance: float | None = None) -> Verification:
         """Compare the outputs of each unscheduled network with those of the original model.

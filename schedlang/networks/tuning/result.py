@@ -159,7 +159,7 @@ class NetworkResult:
             return made
         one = self.networks[0] if network is None else network
         executable = compile_network(one, self.database, self.target)
-        _check(executable, one.name, verify and one.reference is not None)
+        _check(executable, one.name, verify and one.verifiable)
         return executable
 
     _repr_pretty_ = show_text

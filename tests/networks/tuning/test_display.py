@@ -17,7 +17,7 @@ SEARCH: Any = SimpleNamespace(rejections=(), screened=0, report="")
 
 
 def run_of(name: str, latency: float, calls: int, trials: int) -> Any:
-    shared = SimpleNamespace(task=SimpleNamespace(name=name), weights=(calls,))
+    shared = SimpleNamespace(name=name, weights=(calls,))
     return SimpleNamespace(shared=shared, latency=latency, trials=trials)
 
 

@@ -75,7 +75,7 @@ def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
         traceback.print_exc()
         row["failed"][TUNED] = f"{type(error).__name__}: {error}".splitlines()[0]
     keep(row)
-    with _Started() as started:
+    with Started() as started:
         for side in plan.sides:
             if side in row["failed"] or (side == TVM and not plan.peer_trials):
                 continue
@@ -156,7 +156,7 @@ def _facts(sides: list[SideProcess]) -> dict[str, Any]:
     return facts
 
 
-class _Started:
+class Started:
     """Sides that are ready, closed at the end."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _Started:
         print(f"{spec.network}: {name} is ready; first call {side.first_seconds:.3f} s", flush=True)
         return ""
 
-    def __enter__(self) -> _Started:
+    def __enter__(self) -> Started:
         return self
 
     def __exit__(self, *exception: object) -> None:

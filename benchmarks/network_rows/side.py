@@ -51,11 +51,20 @@ class Side:
     call: runs the network once and returns its result.
     arrays: gives the arrays of a result.
     facts: what is worth a line in the figures.
+    choose: takes what the next calls run with, where they may run with several things.
     """
 
     call: Callable[[], Any]
     arrays: Callable[[Any], list[Any]]
     facts: dict[str, Any] = field(default_factory=dict)
+    choose: Callable[[Any], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a side's next calls run with."""
+
+    what: Any
 
 
 class SideError(Exception):
@@ -94,6 +103,14 @@ class SideProcess:
     def wait(self, seconds: float) -> None:
         """Wait until it is ready. SideError if it fails, or is not ready in time."""
         self.outputs, self.facts, self.first_seconds = self._receive(seconds)
+
+    def choose(self, what: Any, limit: float) -> None:
+        """Have the next calls run with something else; ``outputs`` and ``first_seconds`` follow.
+
+        SideError after ``limit`` seconds.
+        """
+        self._connection.send(Chosen(what))
+        self.outputs, _, self.first_seconds = self._receive(limit)
 
     def samples(self, seconds: float, limit: float) -> list[float]:
         """Return the seconds of each call in about so many seconds; at least one call.
@@ -144,13 +161,14 @@ def _serve(connection: Connection, parent: int, make: Callable[[Spec], Side], sp
     end_with(parent, signal.SIGKILL)
     try:
         side = make(spec)
-        started = time.perf_counter()
-        result = side.call()
-        first = time.perf_counter() - started
-        connection.send(("ready", (side.arrays(result), side.facts, first)))
+        first = _first_call(side, connection)
         while True:
-            seconds = connection.recv()
-            connection.send(("samples", _samples(side.call, seconds, first)))
+            asked = connection.recv()
+            if isinstance(asked, Chosen):
+                side.choose(asked.what)
+                first = _first_call(side, connection)
+            else:
+                connection.send(("samples", _samples(side.call, asked, first)))
     except (EOFError, ConnectionError):  # closed
         pass
     except BaseException as error:
@@ -158,6 +176,14 @@ def _serve(connection: Connection, parent: int, make: Callable[[Spec], Side], sp
         lines = [line for line in str(error).strip().splitlines() if line.strip()]
         text = " | ".join(lines[:_MESSAGE_LINES])
         connection.send(("error", f"{type(error).__name__}: {text}"))
+
+
+def _first_call(side: Side, connection: Connection) -> float:
+    started = time.perf_counter()
+    result = side.call()
+    first = time.perf_counter() - started
+    connection.send(("ready", (side.arrays(result), side.facts, first)))
+    return first
 
 
 def _samples(call: Callable[[], Any], seconds: float, first: float) -> list[float]:

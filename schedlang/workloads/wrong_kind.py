@@ -59,12 +59,12 @@ def wrong_kind(given: object) -> WrongKind:
         return _text(given)
     if isinstance(given, type):
         return _class(given)
-    if isinstance(given, Sequence):
-        return _list(given)
     names = _names(type(given))
     for name, found in _KNOWN.items():
         if name in names:
             return found._replace(what=found.what.format(type(given).__name__))
+    if isinstance(given, Sequence):
+        return _list(given)
     if isinstance(given, tensor_expressions.TensorExpression):
         return WrongKind(
             "a te.Tensor", "list the placeholders and the results: [a, b, c]", _PROGRAMS
@@ -116,6 +116,12 @@ _KNOWN = {
         "a Network",
         "sl.tune_network(network) tunes all its programs; network.tasks[0].workload is one of them",
         "it is imported already: give it to sl.tune_network or sl.compile_network",
+    ),
+    "schedlang.networks.sizes.network_set.NetworkSet": WrongKind(
+        "a NetworkSet",
+        "sl.tune_network(networks) tunes all its programs; networks.tasks[0].workload is one of "
+        "them",
+        "it holds several: give it alone to sl.tune_network or sl.compile_network",
     ),
     "schedlang.networks.tasks.Task": WrongKind(
         "a Task", "give its program: task.workload", _PROGRAMS

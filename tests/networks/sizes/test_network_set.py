@@ -93,10 +93,11 @@ def test_representatives_are_near_to_all() -> None:
     [middle] = representatives(lengths, equal, 1)
     assert lengths[middle] in ((64,), (100,))
     three = [lengths[place][0] for place in representatives(lengths, equal, 3)]
-    assert three[0] <= 17 and 64 <= three[1] <= 128 and three[2] >= 250
-    assert representatives(lengths, equal, 20) == tuple(range(len(lengths)))
-    often = [0.0] * 7 + [1.0]
-    assert representatives(lengths, often, 1) == (7,)
+    assert three[0] == 16 and 64 <= three[1] <= 128 and three[2] == 256, "17 and 250 divide badly"
+    assert representatives([(16,), (64,)], [1.0] * 2, 20) == (0, 1)
+    often = [0.0] * 6 + [1.0, 0.0]
+    assert representatives(lengths, often, 1) == (6,), "256 is never called"
+    assert representatives([(1, 64), (8, 64), (8, 65)], [1.0] * 3, 2) == (0, 1)
 
 
 def test_a_set_of_one_size() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,25 @@ def test_what_is_printed(networks: sl.NetworkSet) -> None:
 def test_a_limit_for_each_size(networks: sl.NetworkSet) -> None:
     result = tune(networks, objective="requirements", limits=[1.0] * 4, trials=400)
     assert result.trials < 400, "all limits are met"
+
+
+def on_host(target: sl.Target) -> Table:
+    return Table()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_hosts_tune_all_sizes(networks: sl.NetworkSet, count: int) -> None:
+    with ThreadPoolExecutor(count) as pool:
+        found = sl.tune_network(networks, trials=40, progress=False, measurer=on_host, hosts=pool)
+    assert all(task.trials > 0 for task in found.tasks)
+    if count == 1:
+        assert histories(found) == histories(tune(networks))
+
+
+def test_what_takes_one_network_names_the_way_to_one(networks: sl.NetworkSet) -> None:
+    with pytest.raises(sl.NetworkError, match="item 0 .* not a NetworkSet; it holds several"):
+        sl.tune_network([networks, networks[0]])  # type: ignore[list-item]
+    with pytest.raises(sl.NetworkError, match="takes a network, not an int"):
+        sl.compile_network(3)  # type: ignore[call-overload]
+    with pytest.raises(sl.WorkloadError, match="not a NetworkSet; sl.tune_network"):
+        sl.tune(networks)

@@ -101,7 +101,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK}, {QUICK_TRIALS} trials")
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, metavar="NAME", help=", ".join(NETWORKS))
+    parser.add_argument(
+        "--networks", nargs="+", choices=NETWORKS, metavar="NAME", help=", ".join(NETWORKS)
+    )
     parser.add_argument("--trials", type=int, help=f"{TRIALS} by default")
     parser.add_argument("--seconds", type=float, help="of tuning a network, at most")
     parser.add_argument("--threads", type=int, default=sl.Target("cpu").cores)

@@ -50,6 +50,7 @@ from schedlang.networks import (
     import_network,
     tune_network,
 )
+from schedlang.shapes import PointKernel, ShapeSet, tune_shapes
 from schedlang.spaces.idle import IdleModuleWarning
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.placement import Stochastic
@@ -128,12 +129,14 @@ __all__ = [
     "PartialTraceWarning",
     "PartitionedTile",
     "PerfectTile",
+    "PointKernel",
     "Permutation",
     "RayExecutor",
     "Record",
     "RecordingError",
     "SchedlangError",
     "Schedule",
+    "ShapeSet",
     "Sketch",
     "Space",
     "SpaceError",
@@ -179,5 +182,6 @@ __all__ = [
     "survey",
     "tune",
     "tune_network",
+    "tune_shapes",
     "workloads",
 ]

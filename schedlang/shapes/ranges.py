@@ -1,0 +1,308 @@
+"""The kernels of a range: made for any extents, chosen by measuring, and put in one function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedlang.errors import InvalidTrace, WorkloadError
+from schedlang.interpreters.to_symbolic import to_symbolic
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.shapes.cover import Bound, cover, mean_of
+from schedlang.shapes.extents import Extents, Range, text
+from schedlang.shapes.template import Template
+from schedlang.shapes.tree import Leaf, Split, Tree, fit_tree, labels_of, regions, relabelled
+from schedlang.targets import Target
+from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.result import Best
+from schedlang.tvm.program import structural_key
+from schedlang.tvm.symbolic import Branching, SymbolicProgram, UnifyError, unify
+
+if TYPE_CHECKING:
+    from schedlang.tvm.program import TensorProgram
+
+Bind = Callable[[Extents], Measurer]
+# Kernels that are measured at the samples of a range, besides the default one.
+_CANDIDATES = 8
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A schedule for any extents of a range.
+
+    Attributes
+    ----------
+    origin: where it comes from, as text.
+    trace: of the shape that it comes from.
+    mod: the scheduled program with symbolic extents.
+    """
+
+    origin: str
+    trace: Trace = field(repr=False)
+    mod: TensorProgram = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RangeKernels:
+    """What was found for a range.
+
+    Attributes
+    ----------
+    range: the extents.
+    program: the unscheduled program, with symbolic extents.
+    kernels: those that regions take.
+    tree: says which one a shape takes.
+    mod: one function that does what the tree says.
+    samples: the shapes that were measured.
+    latencies: of the kernels at the samples, in seconds: a row for each sample; infinite where a
+        kernel failed.
+    best: the least latency that is known for each sample, in seconds.
+    regret: time over the least known for each sample, with the kernel that the tree would give it
+        had the sample not been measured.
+    verified: shapes at which the function's results were compared with the unscheduled program's.
+    measured: number of measurements of kernels.
+    """
+
+    range: Range
+    program: SymbolicProgram = field(repr=False)
+    kernels: tuple[Kernel, ...]
+    tree: Tree
+    mod: TensorProgram = field(repr=False)
+    samples: tuple[Extents, ...] = field(repr=False)
+    latencies: np.ndarray = field(repr=False)
+    best: np.ndarray = field(repr=False)
+    regret: np.ndarray = field(repr=False)
+    verified: tuple[Extents, ...] = field(repr=False)
+    measured: int = 0
+
+    @property
+    def losses(self) -> np.ndarray:
+        """Time over the least known for each sample, with the kernel that it takes."""
+        taken = [self.tree.find(one) for one in self.samples]
+        found: np.ndarray = self.latencies[np.arange(len(taken)), taken] / self.best
+        return found
+
+    @property
+    def loss(self) -> float:
+        """Geometric mean of ``losses``."""
+        return mean_of(self.losses)
+
+    def regions(self) -> Iterator[tuple[dict[str, tuple[int, int]], Kernel, float]]:
+        """Yield bounds, kernel, and mean loss (NaN without a sample) of each region."""
+        losses = self.losses
+        for bounds, kernel in regions(self.tree, self.range.bounds):
+            inside = [k for k, one in enumerate(self.samples) if one in Range(bounds)]
+            loss = mean_of(losses[inside]) if inside else math.nan
+            yield bounds, self.kernels[kernel], loss
+
+
+def unified(template: Template, asked: Range) -> SymbolicProgram:
+    """Return the template's program for any extents of a range.
+
+    ``WorkloadError`` where the template fails, or its programs are no cases of one.
+    """
+    shapes = [*asked.samples(), *(one for one in asked.probes() if one not in asked.samples())]
+    mods = [template(one).mod for one in shapes]
+    try:
+        return unify(shapes, mods)
+    except UnifyError as error:
+        raise WorkloadError(
+            f"{template.name}({asked}): {error}",
+            "list single shapes, or ranges in which the template makes the same statements",
+        ) from None
+
+
+def kernels_of(
+    asked: Range,
+    template: Template,
+    program: SymbolicProgram,
+    tuned: Mapping[tuple[int, ...], Best],
+    bind: Bind,
+    target: Target,
+    bound: Bound,
+    most: int,
+) -> RangeKernels:
+    """Make kernels of what was tuned in a range, measure them, and choose.
+
+    Parameters
+    ----------
+    tuned: the best programs of shapes, by the values of their extents.
+    bind: returns a measurer, bound to the program for some extents, that verifies every candidate.
+    most: number of kernels at most, besides the default schedule.
+
+    ``WorkloadError`` where there are none.
+    """
+    different: dict[str, Kernel] = {}
+    for key, best in tuned.items():
+        extents = dict(zip(asked.bounds, key, strict=True))
+        if extents in asked and not best.unscheduled:
+            kernel = _kernel(f"tuned at {text(extents)}", best.trace, program)
+            if kernel is not None:
+                different.setdefault(structural_key(kernel.mod), kernel)
+    kernels = [*different.values()][:_CANDIDATES]
+    kernels.append(_default(asked, template, program, target))
+    known = {key: best.latency for key, best in tuned.items()}
+    return RangeFit(asked, program, kernels, bind, known).run(bound, most)
+
+
+def _kernel(origin: str, trace: Trace, program: SymbolicProgram) -> Kernel | None:
+    """Return a schedule for any extents; None where it does not apply."""
+    assert trace.workload is not None
+    try:
+        mod = to_symbolic(trace.instructions, trace.workload, program.mod)
+    except InvalidTrace:
+        return None
+    return Kernel(origin, trace, mod)
+
+
+def _default(asked: Range, template: Template, program: SymbolicProgram, target: Target) -> Kernel:
+    """Return the default schedule of a shape in the middle, or the unscheduled program."""
+    samples = asked.samples()
+    workload = template(samples[len(samples) // 2])
+    scheduled = _kernel("default schedule", default_schedule(workload, target).trace, program)
+    if scheduled is not None:
+        return scheduled
+    return Kernel("unscheduled", Schedule(workload).trace, program.mod)
+
+
+class RangeFit:
+    """Measures kernels at samples of a range, and makes one function of the best ones.
+
+    Parameters
+    ----------
+    asked: the range.
+    program: the unscheduled program, for any extents.
+    kernels: candidates; the last one is the default, which takes regions where others fail.
+    bind: returns the measurer, bound to the program for some extents.
+    known: the least latency that tuning found for a shape, in seconds, by its extents' values.
+
+    Attributes
+    ----------
+    measured: number of measurements so far.
+    """
+
+    def __init__(
+        self,
+        asked: Range,
+        program: SymbolicProgram,
+        kernels: Sequence[Kernel],
+        bind: Bind,
+        known: Mapping[tuple[int, ...], float],
+    ) -> None:
+        self._range, self._program, self._kernels = asked, program, list(kernels)
+        self._bind = bind
+        self._known = known
+        self._samples = asked.samples()
+        self.measured = 0
+        self._wrong: set[int] = set()
+        self._latencies = np.full((len(self._samples), len(kernels)), np.inf)
+
+    def run(self, bound: Bound, most: int) -> RangeKernels:
+        """Measure; choose; verify at shapes that no measuring saw, and choose again without those.
+
+        ``WorkloadError`` where even the default kernel is wrong, or cannot be built.
+        """
+        for row, extents in enumerate(self._samples):
+            for found in self._measure(extents, [kernel.mod for kernel in self._kernels]):
+                self._note(row, found)
+        while True:
+            made = self._chosen(bound, most)
+            wrong = self._verify(made)
+            if not wrong:
+                return made
+            self._wrong |= wrong
+
+    def _measure(self, extents: Extents, mods: Sequence[TensorProgram]) -> list[Measurement]:
+        self.measured += len(mods)
+        measurer = self._bind(extents)
+        return list(measurer.measure([Candidate(k, mod) for k, mod in enumerate(mods)]))
+
+    def _note(self, row: int, found: Measurement) -> None:
+        if found.status is Status.OK and found.verified:
+            self._latencies[row, found.id] = found.latency
+        elif found.status is Status.WRONG_RESULT:
+            self._wrong.add(found.id)
+
+    def _chosen(self, bound: Bound, most: int) -> RangeKernels:
+        latencies = self._latencies.copy()
+        latencies[:, list(self._wrong)] = np.inf
+        usable = [k for k in range(len(self._kernels)) if k not in self._wrong]
+        default = len(self._kernels) - 1
+        if default not in usable:
+            raise WorkloadError(f"{self._range}: the default schedule gives wrong results")
+        own = [self._known.get(tuple(one.values()), math.inf) for one in self._samples]
+        best = np.minimum(latencies.min(axis=1), own)
+        if not np.isfinite(best).all():
+            place = int(np.argmin(np.isfinite(best)))
+            raise WorkloadError(f"no kernel runs for {text(self._samples[place])}")
+        losses = latencies / best[:, None]
+        weights = np.ones(len(self._samples))
+        kept = cover(losses[:, usable], weights, bound, most)
+        chosen = sorted(usable[k] for k in kept)
+        if default not in chosen:
+            chosen.append(default)
+        place = chosen.index(default)
+        tree = fit_tree(self._samples, losses[:, chosen], weights, place)
+        regret = self._left_out(losses[:, chosen], weights, place)
+        used = sorted(labels_of(tree))
+        tree = relabelled(tree, {old: new for new, old in enumerate(used)})
+        kernels = tuple(self._kernels[chosen[k]] for k in used)
+        return RangeKernels(
+            self._range,
+            self._program,
+            kernels,
+            tree,
+            in_one(tree, kernels),
+            tuple(self._samples),
+            latencies[:, [chosen[k] for k in used]],
+            best,
+            regret,
+            (),
+        )
+
+    def _left_out(self, losses: np.ndarray, weights: np.ndarray, default: int) -> np.ndarray:
+        """Return the loss of each sample with a tree that was made without it."""
+        found = []
+        for row, extents in enumerate(self._samples):
+            others = [k for k in range(len(self._samples)) if k != row]
+            if not others:
+                return np.ones(1)
+            tree = fit_tree(
+                [self._samples[k] for k in others], losses[others], weights[others], default
+            )
+            found.append(losses[row, tree.find(extents)])
+        return np.array(found)
+
+    def _verify(self, made: RangeKernels) -> set[int]:
+        """Compare results at shapes that were not measured; return the kernels that are wrong."""
+        wrong: set[int] = set()
+        checked = [one for one in self._range.probes() if one not in self._samples]
+        for extents in checked:
+            [found] = self._measure(extents, [made.mod])
+            if found.status is not Status.OK or not found.verified:
+                kernel = made.kernels[made.tree.find(extents)]
+                wrong.add(self._kernels.index(kernel))
+        if not wrong:
+            verified = (*made.samples, *checked)
+            object.__setattr__(made, "verified", verified)
+            object.__setattr__(made, "measured", self.measured)
+        return wrong
+
+
+def in_one(tree: Tree, kernels: Sequence[Kernel]) -> TensorProgram:
+    """Return one function that takes the kernel that the tree says."""
+    branching = Branching([kernel.mod for kernel in kernels])
+
+    def statement(node: Tree) -> object:
+        if isinstance(node, Split):
+            below, above = statement(node.below), statement(node.above)
+            return branching.branch(node.name, node.at, below, above)
+        assert isinstance(node, Leaf)
+        return branching.leaf(node.kernel)
+
+    return branching.function(statement(tree))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 Extents = dict[str, int]
-# Extents are 32-bit numbers in TVM's programs.
-_MOST = 2**31 - 1
+MOST = 2**31 - 1
+"""Extents, and indices of elements, are 32-bit numbers in TVM's programs."""
 # Extents that are sampled of a range, along each axis, and in all.
 _ALONG = 10
 _SAMPLES = 24
@@ -192,8 +192,8 @@ def _bounds(name: str, value: Any) -> tuple[int, int]:
         raise ValueError(f"{name}={value!r}: the range is empty")
     if low < 1:
         raise ValueError(f"{name}={value!r}: extents are at least 1")
-    if high > _MOST:
-        raise ValueError(f"{name}={value!r}: extents are at most {_MOST:,}")
+    if high > MOST:
+        raise ValueError(f"{name}={value!r}: extents are at most {MOST:,}")
     return low, high
 
 

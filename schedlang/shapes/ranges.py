@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from schedlang.interpreters.to_symbolic import to_symbolic
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.shapes.cover import Bound, cover, mean_of
-from schedlang.shapes.extents import Extents, Range, text
+from schedlang.shapes.extents import MOST, Extents, Range, text
 from schedlang.shapes.template import Template
 from schedlang.shapes.tree import Leaf, Split, Tree, fit_tree, labels_of, regions, relabelled
 from schedlang.targets import Target
@@ -38,11 +39,13 @@ class Kernel:
     Attributes
     ----------
     origin: where it comes from, as text.
-    trace: of the shape that it comes from.
+    extents: the shape that its trace was made for.
+    trace: the schedule.
     mod: the scheduled program with symbolic extents.
     """
 
     origin: str
+    extents: Extents
     trace: Trace = field(repr=False)
     mod: TensorProgram = field(repr=False)
 
@@ -104,8 +107,16 @@ class RangeKernels:
 def unified(template: Template, asked: Range) -> SymbolicProgram:
     """Return the template's program for any extents of a range.
 
-    ``WorkloadError`` where the template fails, or its programs are no cases of one.
+    ``WorkloadError`` where the template fails, or its programs are no cases of one, and for a range
+    whose largest shape has tensors of more elements than 32-bit indices reach.
     """
+    largest = {name: high for name, (_, high) in asked.bounds.items()}
+    elements = max(math.prod(arg.shape) for arg in template(largest).args)
+    if elements > MOST:
+        raise WorkloadError(
+            f"{template.name}({asked}): its largest shape has a tensor of {elements:,} elements",
+            f"give a range whose tensors have at most {MOST:,}",
+        )
     shapes = [*asked.samples(), *(one for one in asked.probes() if one not in asked.samples())]
     mods = [template(one).mod for one in shapes]
     try:
@@ -141,8 +152,9 @@ def kernels_of(
     for key, best in tuned.items():
         extents = dict(zip(asked.bounds, key, strict=True))
         if extents in asked and not best.unscheduled:
-            kernel = _kernel(f"tuned at {text(extents)}", best.trace, program)
-            if kernel is not None:
+            with suppress(InvalidTrace):
+                origin = f"tuned at {text(extents)}"
+                kernel = kernel_of(origin, extents, best.trace, program)
                 different.setdefault(structural_key(kernel.mod), kernel)
     kernels = [*different.values()][:_CANDIDATES]
     kernels.append(_default(asked, template, program, target))
@@ -150,24 +162,24 @@ def kernels_of(
     return RangeFit(asked, program, kernels, bind, known).run(bound, most)
 
 
-def _kernel(origin: str, trace: Trace, program: SymbolicProgram) -> Kernel | None:
-    """Return a schedule for any extents; None where it does not apply."""
+def kernel_of(origin: str, extents: Extents, trace: Trace, program: SymbolicProgram) -> Kernel:
+    """Return a schedule for any extents; ``InvalidTrace`` where it does not apply."""
+    if not len(trace):
+        return Kernel(origin, extents, trace, program.mod)
     assert trace.workload is not None
-    try:
-        mod = to_symbolic(trace.instructions, trace.workload, program.mod)
-    except InvalidTrace:
-        return None
-    return Kernel(origin, trace, mod)
+    mod = to_symbolic(trace.instructions, trace.workload, program.mod)
+    return Kernel(origin, extents, trace, mod)
 
 
 def _default(asked: Range, template: Template, program: SymbolicProgram, target: Target) -> Kernel:
     """Return the default schedule of a shape in the middle, or the unscheduled program."""
     samples = asked.samples()
-    workload = template(samples[len(samples) // 2])
-    scheduled = _kernel("default schedule", default_schedule(workload, target).trace, program)
-    if scheduled is not None:
-        return scheduled
-    return Kernel("unscheduled", Schedule(workload).trace, program.mod)
+    extents = samples[len(samples) // 2]
+    workload = template(extents)
+    with suppress(InvalidTrace):
+        trace = default_schedule(workload, target).trace
+        return kernel_of("default schedule", extents, trace, program)
+    return kernel_of("unscheduled", extents, Schedule(workload).trace, program)
 
 
 class RangeFit:

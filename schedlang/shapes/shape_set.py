@@ -3,56 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import WorkloadError
-from schedlang.language.schedule import Trace
 from schedlang.measurement import describe_latency
 from schedlang.printed import show_text
+from schedlang.shapes import stored
 from schedlang.shapes import tree as trees
 from schedlang.shapes.cover import mean_of
-from schedlang.shapes.extents import Extents, text
+from schedlang.shapes.extents import text
+from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import RangeKernels
 from schedlang.shapes.template import Template
-from schedlang.targets import Target
+from schedlang.targets import Target, as_target
 from schedlang.tvm import program
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
 
 _POINTS_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class PointKernel:
-    """The program of a single shape.
-
-    Attributes
-    ----------
-    extents: the shape.
-    weight: how much it counts.
-    trace: makes the program.
-    origin: ``"tuned"`` in earnest, ``"carried over"`` from other shapes and measured here, or
-        ``"default schedule"``, which was not measured.
-    latency: in seconds; NaN where it was not measured.
-    trials: candidates that were measured.
-    """
-
-    extents: Extents
-    weight: float
-    trace: Trace = field(repr=False)
-    origin: str
-    latency: float
-    trials: int
-
-    @cached_property
-    def mod(self) -> TensorProgram:
-        """The scheduled program."""
-        return self.trace.replay().mod
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +145,35 @@ class ShapeSet:
             self._compiled[id(one)] = self.target.build(one.mod).main
         return self._compiled[id(one)]
 
-    # -- shipping ----------------------------------------------------------------------------------
+    # -- keeping and shipping ----------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write traces, trees and figures into a file in JSON, which ``ShapeSet.load`` reads.
+
+        The file is complete at any moment.
+        """
+        written = stored.document(
+            self.template, self.target.key, self.names, self.points, self.ranges
+        )
+        return stored.write(Path(path), written)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        template: Callable[..., Any],
+        target: Target | str = "cpu",
+    ) -> ShapeSet:
+        """Read what ``save`` wrote; nothing is measured, and no code of the file is run.
+
+        ``TraceFormatError`` for a file that is damaged or was changed; ``WorkloadError`` where the
+        template makes other programs than those that were tuned, ``TargetError`` for another kind
+        of machine.
+        """
+        machine = as_target(target)
+        made = Template(template)
+        names, points, ranges = stored.read(Path(path), made, machine.key)
+        return cls(made, machine, names, points, ranges, {}, 0, 0.0)
 
     @property
     def mod(self) -> TensorProgram:

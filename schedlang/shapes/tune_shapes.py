@@ -20,9 +20,10 @@ from schedlang.search import MakeStrategy
 from schedlang.shapes.cover import Bound
 from schedlang.shapes.extents import Extents, Range, Shapes, as_shapes, text
 from schedlang.shapes.medoids import distances, medoids
+from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import RangeKernels, kernels_of, unified
 from schedlang.shapes.representatives import RepresentativesFirst
-from schedlang.shapes.shape_set import PointKernel, ShapeSet
+from schedlang.shapes.shape_set import ShapeSet
 from schedlang.shapes.template import Template
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space

@@ -11,12 +11,15 @@ from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.replay import Interpreter, apply, why_refused
 from schedlang.interpreters.to_tvm import flatten_for_tvm
-from schedlang.tvm.schedule import new_schedule
+from schedlang.tvm.schedule import constant_extent, new_schedule, vectorize_part
 from schedlang.tvm.symbolic import with_full_tiles
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
+
+# Of a loop of unknown extent that was vectorized whole.
+_LANES = 16
 
 
 def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorProgram:
@@ -24,7 +27,8 @@ def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorPro
 
     The line is flattened with its decisions as numbers. A tile keeps its inner factors, and its
     outermost loop runs as often as the extent needs: the last tile is cut off by guards, from which
-    full tiles are freed (``with_full_tiles``).
+    full tiles are freed (``with_full_tiles``). A loop of unknown extent is vectorized in parts, and
+    not unrolled.
 
     Parameters
     ----------
@@ -61,9 +65,15 @@ class _Symbolic(Interpreter):
         return super().draw(state, kind, instruction)
 
     def run(self, state: ProgramState, instruction: Instruction) -> list[Any]:
-        args = instruction.args
-        if instruction.kind.name == "split":
+        args, name = instruction.args, instruction.kind.name
+        if name == "split":
             loop, factors, *others = args
             if None not in factors:
                 args = (loop, (None, *factors[1:]), *others)
+        elif name in ("vectorize", "unroll"):
+            loop = state.raw_value(args[0])
+            if constant_extent(state.raw, loop) is None:
+                if name == "vectorize":
+                    vectorize_part(state.raw, loop, _LANES)
+                return []
         return instruction.kind.run(state, args)

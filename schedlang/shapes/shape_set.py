@@ -236,16 +236,28 @@ class ShapeSet:
                 f"measuring, a shape loses {mean_of(found.regret) - 1:.1%}, at worst "
                 f"{found.regret.max() - 1:.1%}; verified at {len(found.verified)} shapes"
             )
-            for bounds, kernel, loss in found.regions():
-                where = ", ".join(
-                    f"{name}={low}" if low == high else f"{name}={low} to {high}"
-                    for name, (low, high) in bounds.items()
-                    if name in found.range.varying
-                )
-                known = "not measured" if math.isnan(loss) else f"loss {loss - 1:.1%}"
-                yield f"    {where}: {kernel.origin} ({known})"
+            yield from _regions(found)
         for where, why in self.failed.items():
             yield f"  failed: {where}: {why}"
+
+
+def _regions(found: RangeKernels) -> Iterator[str]:
+    """Yield a line for each region, and one for all kernels of single shapes."""
+    alone = [kernel.extents for _, kernel, _ in found.regions() if kernel.alone]
+    if alone:
+        [name] = found.range.varying
+        values = sorted(one[name] for one in alone)
+        yield f"    {name}={values[0]} to {values[-1]}: {len(values)} kernels, each for one value"
+    for bounds, kernel, loss in found.regions():
+        if kernel.alone:
+            continue
+        where = ", ".join(
+            f"{name}={low}" if low == high else f"{name}={low} to {high}"
+            for name, (low, high) in bounds.items()
+            if name in found.range.varying
+        )
+        known = "no shape of it was measured" if math.isnan(loss) else f"loss {loss - 1:.1%}"
+        yield f"    {where}: {kernel.origin} ({known})"
 
 
 def _named(name: str, extents: Mapping[str, int]) -> str:

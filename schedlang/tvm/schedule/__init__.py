@@ -21,6 +21,7 @@ from schedlang.tvm.schedule.ffi import (
     new_traced_schedule,
     primitive,
     scope_of,
+    vectorize_part,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "new_traced_schedule",
     "primitive",
     "scope_of",
+    "vectorize_part",
 ]

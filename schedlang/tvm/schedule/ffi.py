@@ -102,6 +102,12 @@ def loop_extent(sch: TVMSchedule, loop: Any) -> int:
     return extent
 
 
+def vectorize_part(sch: TVMSchedule, loop: Any, lanes: int) -> None:
+    """Vectorize a loop whose extent is not constant, in parts of ``lanes`` iterations."""
+    _, inner = sch.split(loop, [None, lanes])
+    sch.vectorize(inner)
+
+
 def index_dtype(sch: TVMSchedule, block: Any) -> str:
     """Return the data type of a block's indices: of its variables, or else of what it accesses."""
     stmt = get_statement(sch, block)

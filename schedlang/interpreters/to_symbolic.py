@@ -11,7 +11,12 @@ from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.replay import Interpreter, apply, why_refused
 from schedlang.interpreters.to_tvm import flatten_for_tvm
-from schedlang.tvm.schedule import constant_extent, new_schedule, vectorize_part
+from schedlang.tvm.schedule import (
+    constant_extent,
+    loop_variable,
+    new_schedule,
+    vectorize_part,
+)
 from schedlang.tvm.symbolic import with_full_tiles
 from schedlang.workloads.workload import Workload
 
@@ -56,6 +61,13 @@ def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorPro
 class _Symbolic(Interpreter):
     """Repeats draws as they were, and leaves the outermost factor of a split to the extent."""
 
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+
+    def _is_part(self, state: ProgramState, loop: Any) -> bool:
+        own = loop_variable(state.raw, loop)
+        return any(own.same_as(part) for part in self._parts)
+
     def draw(
         self, state: ProgramState, kind: Sampling, instruction: Instruction
     ) -> tuple[Instruction, list[Any]]:
@@ -74,6 +86,10 @@ class _Symbolic(Interpreter):
             loop = state.raw_value(args[0])
             if constant_extent(state.raw, loop) is None:
                 if name == "vectorize":
-                    vectorize_part(state.raw, loop, _LANES)
+                    self._parts.append(vectorize_part(state.raw, loop, _LANES))
                 return []
+        elif name == "get_loops" and self._parts:
+            # A loop that was vectorized in parts counts once, as it did when it was one.
+            found = instruction.kind.run(state, args)
+            return [loop for loop in found if not self._is_part(state, loop)]
         return instruction.kind.run(state, args)

@@ -19,6 +19,11 @@ def show_text(value: object, printer: Any, cycle: bool) -> None:
         printer.text(line)
 
 
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """Return a number of things: ``1 trial``, ``1,000 trials``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def listed(items: Iterable[object], *, most: int = 5, lines: bool = True) -> str:
     """Return the first of many things, and how many more there are, to end a message with.
 

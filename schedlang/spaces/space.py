@@ -274,8 +274,12 @@ class Space:
 
     # -- text ------------------------------------------------------------------------------------
 
+    def describe_part(self) -> str:
+        """Return which part of the space it is, as text; empty for the whole."""
+        return "" if self._within is None else f" restricted to {self._within}"
+
     def __repr__(self) -> str:
-        within = "" if self._within is None else f" restricted to {self._within}"
+        within = self.describe_part()
         return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r}){within}"
 
     def __str__(self) -> str:

@@ -5,10 +5,11 @@ folder                              may import
 ==================================  ======================================================
 the core                            the core, by the order of ``LAYERS``
 ``tuning/, networks/, plot/,        the core and the three parts, and those of this line that
-report/, cli/``                     stand before it (``FLOORS``)
+report/, notebook/, cli/``          stand before it (``FLOORS``)
 ``metaschedule/``                   the core and the three parts: it is the way in and out
 ``testing/``                        the same and ``tuning/``: it tests all extension points
-``schedlang/__init__.py``           the core, ``tuning/``, ``networks/``, ``report/``, ``plot/``
+``schedlang/__init__.py``           the core, ``tuning/``, ``networks/``, ``report/``, ``plot/``,
+                                    ``notebook/``
 ``modules/``                        itself, the core
 ``search/``                         itself, the core
 ``targets/``                        itself, the core, ``modules/``
@@ -31,7 +32,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
-EXPORTED = ("tuning", "networks", "plot", "report")
+EXPORTED = ("tuning", "networks", "plot", "report", "notebook")
 OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
@@ -54,9 +55,10 @@ FLOORS = {
     "networks": {"tuning"},
     "plot": {"networks", "tuning"},
     "report": {"plot", "networks", "tuning"},
+    "notebook": {"report", "plot", "networks", "tuning"},
     "metaschedule": set[str](),
     "testing": {"tuning"},
-    "cli": {"report", "plot", "networks", "tuning", "metaschedule"},
+    "cli": {"notebook", "report", "plot", "networks", "tuning", "metaschedule"},
     "__main__": {"cli"},
 }
 """The packages above the core, and those of them that each may import."""

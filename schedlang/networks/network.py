@@ -16,7 +16,7 @@ from schedlang.networks.tasks import Task, tasks_of
 from schedlang.networks.tensor import Tensor, as_numpy
 from schedlang.networks.totals import short_text
 from schedlang.networks.verification import Verification, compare
-from schedlang.printed import listed
+from schedlang.printed import html_method, listed, show_text
 from schedlang.targets import Target, as_target
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.calls import Call, calls
@@ -219,6 +219,9 @@ class Network:
     def by_work(self) -> list[Task]:
         """Return the tasks, those with most arithmetic first."""
         return sorted(self.tasks, key=lambda task: -task.weight * task.flops)
+
+    _repr_pretty_ = show_text
+    _repr_html_ = html_method("network")
 
     def __str__(self) -> str:
         """Write its tensors, and a table of its tasks, those with most arithmetic first."""

@@ -20,7 +20,7 @@ from schedlang.measurement.finals import (
 )
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import read_decisions
-from schedlang.printed import count_text, show_text
+from schedlang.printed import count_text, html_method, show_text
 from schedlang.report.numbers import (
     duration_text,
     for_terminals,
@@ -109,6 +109,7 @@ class Comparison:
         return f"{self.workloads[0].upper()}{self.workloads[1:]}. {'; '.join(lines)}."
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("comparison")
 
     def __str__(self) -> str:
         differing = [f"{name}: {' | '.join(texts)}" for name, texts in self.differences.items()]

@@ -17,7 +17,7 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.disturbance import CoreUse, RunDisturbance
 from schedlang.measurement.finals import Finals, Interval
-from schedlang.printed import show_text
+from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.reporting import report_writer
@@ -311,6 +311,7 @@ class TuneResult:
         return f"<TuneResult of {self.workload.name}: {len(self.records)} records, {best}>"
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("result")
 
     def __str__(self) -> str:
         flops = self.workload.flops

@@ -15,7 +15,7 @@ from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
 from schedlang.networks.totals import Total, latency_text
-from schedlang.printed import show_text
+from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult
 
@@ -171,6 +171,7 @@ class NetworkResult:
         return executable
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("network_result")
 
     def __str__(self) -> str:
         names = ", ".join(network.name for network in self.networks)

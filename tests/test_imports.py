@@ -5,7 +5,7 @@ folder                              may import
 ==================================  ======================================================
 the core                            the core, by the order of ``LAYERS``
 ``tuning/, networks/, shapes/,      the core and the three parts, and those of this line that
-plot/, report/, cli/``              stand before it (``FLOORS``)
+plot/, report/, notebook/, cli/``   stand before it (``FLOORS``)
 ``metaschedule/``                   the core and the three parts: it is the way in and out
 ``testing/``                        the same and ``tuning/``: it tests all extension points
 ``schedlang/__init__.py``           the core, and the folders of ``EXPORTED``
@@ -31,7 +31,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
-EXPORTED = ("tuning", "networks", "shapes", "plot", "report")
+EXPORTED = ("tuning", "networks", "shapes", "plot", "report", "notebook")
 OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
@@ -55,9 +55,10 @@ FLOORS = {
     "shapes": {"networks", "tuning"},
     "plot": {"networks", "tuning"},
     "report": {"plot", "networks", "tuning"},
+    "notebook": {"report", "plot", "networks", "tuning"},
     "metaschedule": set[str](),
     "testing": {"tuning"},
-    "cli": {"report", "plot", "shapes", "networks", "tuning", "metaschedule"},
+    "cli": {"notebook", "report", "plot", "shapes", "networks", "tuning", "metaschedule"},
     "__main__": {"cli"},
 }
 """The packages above the core, and those of them that each may import."""

@@ -34,6 +34,7 @@ from schedlang.errors import (
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
+    VersionError,
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
@@ -149,6 +150,7 @@ __all__ = [
     "UnreadableWarning",
     "UnsupportedOperatorError",
     "UntunedWarning",
+    "VersionError",
     "Workload",
     "WorkloadError",
     "apply",

@@ -9,7 +9,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test test-all coverage lint docs release-check bench gpu-bundle clean
+.PHONY: demo test test-all coverage lint docs release-check beside-tilelang bench gpu-bundle clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
@@ -41,6 +41,11 @@ docs: $(DOCS_STAMP)
 # Builds wheel and sdist, installs the wheel into a fresh environment, and runs the demo with it.
 release-check:
 	PYTHON=$(PYTHON) .ci/release
+
+# Makes an environment with TileLang, which needs another TVM, and runs exported libraries there;
+# installs the command with pipx. docs/versions.md has what was seen.
+beside-tilelang: $(STAMP)
+	PYTHON=$(PYTHON) RUN=$(RUN) .ci/beside
 
 # Files that start with an underscore are parts of benchmarks, not benchmarks.
 bench: $(BENCH_STAMP)

@@ -9,7 +9,8 @@ BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test test-all coverage lint docs release-check beside-tilelang bench gpu-bundle clean
+.PHONY: demo test test-all coverage lint docs release-check beside-tilelang pythons next-tvm bench \
+	gpu-bundle clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
@@ -46,6 +47,14 @@ release-check:
 # installs the command with pipx. docs/versions.md has what was seen.
 beside-tilelang: $(STAMP)
 	PYTHON=$(PYTHON) RUN=$(RUN) .ci/beside
+
+# The tests, without the slow ones, on each of python3.12 and python3.13 that is found.
+pythons:
+	.ci/pythons
+
+# Which names the newest TVM of the registry has moved, and which tests fail with it. It may fail.
+next-tvm:
+	PYTHON=$(PYTHON) .ci/next-tvm
 
 # Files that start with an underscore are parts of benchmarks, not benchmarks.
 bench: $(BENCH_STAMP)

@@ -34,6 +34,7 @@ from schedlang.errors import (
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
+    VersionError,
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
@@ -152,6 +153,7 @@ __all__ = [
     "UnreadableWarning",
     "UnsupportedOperatorError",
     "UntunedWarning",
+    "VersionError",
     "Workload",
     "WorkloadError",
     "apply",

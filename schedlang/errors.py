@@ -177,6 +177,13 @@ class MissingExtraError(SchedlangError, ImportError):
     """An optional package is needed and not installed; the message names the extra to install."""
 
 
+class VersionError(SchedlangError, ImportError):
+    """TVM or its FFI has a version that schedlang does not work with; the message names the remedy.
+
+    It is raised by the first name of ``schedlang`` that needs TVM.
+    """
+
+
 def require(package: str, purpose: str, extra: str = "") -> Any:
     """Import an optional package; ``MissingExtraError`` where it is not installed.
 

@@ -36,6 +36,7 @@ OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
     ("errors", "printed", "announcing"),
+    ("requirements",),
     ("expressions", "distributions"),
     ("tvm",),
     ("workloads",),

@@ -1,6 +1,7 @@
 """Looking up what a database has for a workload: ``best``, ``apply``, and what they say of it."""
 
 from schedlang.tuning.lookup.frozen import Frozen, freeze
+from schedlang.tuning.lookup.leads import recorded_elsewhere
 from schedlang.tuning.lookup.look_up import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.lookup.match import UNVERIFIED, Match
 from schedlang.tuning.lookup.order import LookUp
@@ -15,4 +16,5 @@ __all__ = [
     "apply",
     "best",
     "freeze",
+    "recorded_elsewhere",
 ]

@@ -90,7 +90,7 @@ class LookUp:
         try:
             self.target.check_present()
         except TargetError:
-            return f" (there are records of {machines}: look up on such a machine to try them)"
+            return f" (with similar=True, the machine itself can try the records of {machines})"
         if self._racing is not None:
             return f" (no schedule of {machines} works here)"
         return f" (there are records of {machines}: similar=True fits them to this machine)"

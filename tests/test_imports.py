@@ -6,9 +6,11 @@ folder                              may import
 the core                            the core, by the order of ``LAYERS``
 ``tuning/, networks/, plot/,        the core and the three parts, and those of this line that
 report/, cli/``                     stand before it (``FLOORS``)
+``just_in_time/``                   the core, the three parts and ``tuning/``
 ``metaschedule/``                   the core and the three parts: it is the way in and out
 ``testing/``                        the same and ``tuning/``: it tests all extension points
-``schedlang/__init__.py``           the core, ``tuning/``, ``networks/``, ``report/``, ``plot/``
+``schedlang/__init__.py``           the core, ``tuning/``, ``just_in_time/``, ``networks/``,
+                                    ``report/``, ``plot/``
 ``modules/``                        itself, the core
 ``search/``                         itself, the core
 ``targets/``                        itself, the core, ``modules/``
@@ -31,7 +33,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
-EXPORTED = ("tuning", "networks", "plot", "report")
+EXPORTED = ("tuning", "just_in_time", "networks", "plot", "report")
 OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
@@ -51,6 +53,7 @@ LAYERS = (
 
 FLOORS = {
     "tuning": set[str](),
+    "just_in_time": {"tuning"},
     "networks": {"tuning"},
     "plot": {"networks", "tuning"},
     "report": {"plot", "networks", "tuning"},

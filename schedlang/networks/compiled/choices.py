@@ -13,7 +13,7 @@ from schedlang.database.programs import Unreadable
 from schedlang.measurement import Status
 from schedlang.targets import Target
 from schedlang.tuning.defaults.many import Default
-from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find
+from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find, was_tuned
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
@@ -72,7 +72,7 @@ def recorded(
         found = find(workload, target, database, database, False, unreadable, tried)
         if found is None or found.record.id in tried:
             return
-        if found.unscheduled and not _was_tuned(found.record, database):
+        if found.unscheduled and not was_tuned(found.record, database):
             return  # nobody looked for a faster one
         if found.unscheduled and UNVERIFIED in found.notes:
             text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
@@ -92,14 +92,6 @@ def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
         order = range(len(func.params))
         made = program.with_parameters(schedule.mod[program.MAIN], order, func)
         yield Choice("hasty" if default.hasty else "default", made)
-
-
-def _was_tuned(record: Record, database: Database) -> bool:
-    """Whether candidates were measured, besides the unscheduled program that this is of."""
-    if database.frozen:
-        return True  # nothing else of them was kept
-    measured = database.query(record.workload_key, record.target_key)
-    return not all(one.unscheduled for one in measured)
 
 
 def _unscheduled_latency(record: Record, database: Database) -> float:

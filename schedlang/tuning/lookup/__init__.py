@@ -9,6 +9,7 @@ from schedlang.tuning.lookup.look_up import (
     best,
     find,
     opened_for_reading,
+    was_tuned,
 )
 from schedlang.tuning.lookup.match import Match
 
@@ -23,4 +24,5 @@ __all__ = [
     "find",
     "freeze",
     "opened_for_reading",
+    "was_tuned",
 ]

@@ -9,7 +9,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from schedlang.database import Database, Timing, best_first, open_database, timing_in
+from schedlang.database import Database, Record, Timing, best_first, open_database, timing_in
 from schedlang.database.programs import Unreadable, put_program, replayed
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule
@@ -180,6 +180,14 @@ def find(
     if found is None and similar:
         found = _similar(workload, target, opened, database, unreadable)
     return found
+
+
+def was_tuned(record: Record, database: Database) -> bool:
+    """Return whether candidates were measured besides the unscheduled program of a record."""
+    if database.frozen:
+        return True  # nothing else of them was kept
+    measured = database.query(record.workload_key, record.target_key)
+    return not all(one.unscheduled for one in measured)
 
 
 def _winner(

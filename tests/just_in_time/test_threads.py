@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -71,6 +72,7 @@ def in_child(work: Callable[[], bool]) -> int:
     number = os.fork()
     if number == 0:
         status = 1
+        signal.alarm(60)  # a lock of the parent's would be waited for without end
         try:
             status = 0 if work() else 2
         finally:

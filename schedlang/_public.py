@@ -28,9 +28,11 @@ from schedlang.errors import (
     NotApplicable,
     PartialTraceWarning,
     RecordingError,
+    RunInUseError,
     SchedlangError,
     SpaceError,
     TargetError,
+    TemplateError,
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
@@ -39,6 +41,7 @@ from schedlang.errors import (
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
 from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.just_in_time import JitCacheWarning, JitFunction, jit
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
@@ -115,6 +118,8 @@ __all__ = [
     "IntRange",
     "InterruptedWarning",
     "InvalidTrace",
+    "JitCacheWarning",
+    "JitFunction",
     "LoopRV",
     "Match",
     "Measurement",
@@ -135,6 +140,7 @@ __all__ = [
     "RayExecutor",
     "Record",
     "RecordingError",
+    "RunInUseError",
     "SchedlangError",
     "Schedule",
     "ShapeSet",
@@ -146,6 +152,7 @@ __all__ = [
     "Subset",
     "Target",
     "TargetError",
+    "TemplateError",
     "Trace",
     "TraceFormatError",
     "Trial",
@@ -170,6 +177,7 @@ __all__ = [
     "freeze",
     "import_network",
     "instruction",
+    "jit",
     "load",
     "load_survey",
     "maximum",

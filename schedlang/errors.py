@@ -137,6 +137,13 @@ class WorkloadError(SchedlangError, ValueError):
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
+class TemplateError(SchedlangError, ValueError):
+    """A template of ``sl.jit`` fails, makes no program, or makes two for the same extents.
+
+    The message has the extents; where the template raised an exception, that is the cause.
+    """
+
+
 class NoLatencyError(SchedlangError, ValueError):
     """A measurement that failed has no latency; the message says how it ended."""
 
@@ -147,6 +154,10 @@ class TargetError(SchedlangError, ValueError):
 
 class DatabaseError(SchedlangError):
     """A database cannot be opened, read or written; the message says why and what to do."""
+
+
+class RunInUseError(DatabaseError):
+    """Another process, or another thread of this one, executes the same tuning run."""
 
 
 class HostError(SchedlangError):

@@ -58,7 +58,7 @@ def test_every_extent_of_a_range_is_right(found: sl.ShapeSet, rows: int) -> None
 def test_single_shapes_have_programs_of_their_own(found: sl.ShapeSet) -> None:
     check(found, 5, 31)
     check(found, 7, 31, {"rows": 7, "width": 31})
-    assert found.find(rows=5, width=31).trials == 6  # type: ignore[union-attr]
+    assert found.serving(rows=5, width=31).trials == 6  # type: ignore[union-attr]
     assert {one.origin for one in found.points} <= {"tuned", "carried over"}
 
 
@@ -87,12 +87,12 @@ def test_other_shapes_are_refused_by_name(found: sl.ShapeSet, rows: int, width: 
     with pytest.raises(sl.WorkloadError, match="rows=1 to 60, width=48; rows=5, width=31"):
         check(found, rows, width)
     with pytest.raises(sl.WorkloadError, match=f"rows={rows}"):
-        found.find(rows=rows, width=width)
+        found.serving(rows=rows, width=width)
 
 
 def test_wrong_calls(found: sl.ShapeSet) -> None:
     with pytest.raises(TypeError, match="give the extents rows, width"):
-        found.find(rows=3)
+        found.serving(rows=3)
     with pytest.raises(sl.WorkloadError, match="no kernel was made"):
         found(np.zeros((4, 32), "float32"), np.zeros((33, 48), "float32"), np.zeros((4, 48)))
     with pytest.raises(TypeError, match="float32"):

@@ -12,7 +12,7 @@ from schedlang.database import Database, Record, Timing, timing_in
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
 from schedlang.tuning.defaults.many import Default
-from schedlang.tuning.lookup import UNVERIFIED, LookUp, UntunedWarning
+from schedlang.tuning.lookup import UNVERIFIED, LookUp, UntunedWarning, was_tuned
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
@@ -71,7 +71,7 @@ def recorded(workload: Workload, func: TensorFunction, look_up: LookUp) -> Itera
             return
         if found is None or found.record.id in tried:
             return
-        if found.unscheduled and not _was_tuned(found.record, database):
+        if found.unscheduled and not was_tuned(found.record, database):
             return  # nobody looked for a faster one
         if found.unscheduled and UNVERIFIED in found.notes:
             text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
@@ -94,14 +94,6 @@ def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
         order = range(len(func.params))
         made = program.with_parameters(schedule.mod[program.MAIN], order, func)
         yield Choice("hasty" if default.hasty else "default", made)
-
-
-def _was_tuned(record: Record, database: Database) -> bool:
-    """Whether candidates were measured, besides the unscheduled program that this is of."""
-    if record.id is None or database.frozen:
-        return True  # just now, or nothing else of them was kept
-    measured = database.query(record.workload_key, record.target_key)
-    return not all(one.unscheduled for one in measured)
 
 
 def _unscheduled_latency(record: Record, database: Database) -> float:

@@ -4,7 +4,7 @@ from schedlang.tuning.lookup.frozen import Frozen, freeze
 from schedlang.tuning.lookup.leads import recorded_elsewhere
 from schedlang.tuning.lookup.look_up import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.lookup.match import UNVERIFIED, Match
-from schedlang.tuning.lookup.order import LookUp
+from schedlang.tuning.lookup.order import LookUp, was_tuned
 
 __all__ = [
     "UNVERIFIED",
@@ -17,4 +17,5 @@ __all__ = [
     "best",
     "freeze",
     "recorded_elsewhere",
+    "was_tuned",
 ]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from contextlib import ExitStack
 
-from schedlang.database import Database
+from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable
 from schedlang.database.reading import opened_for_reading
 from schedlang.errors import TargetError
@@ -94,3 +94,11 @@ class LookUp:
         if self._racing is not None:
             return f" (no schedule of {machines} works here)"
         return f" (there are records of {machines}: similar=True fits them to this machine)"
+
+
+def was_tuned(record: Record, database: Database) -> bool:
+    """Return whether candidates were measured besides the unscheduled program of a record."""
+    if record.id is None or database.frozen:
+        return True  # just now, or nothing else of them was kept
+    measured = database.query(record.workload_key, record.target_key)
+    return not all(one.unscheduled for one in measured)

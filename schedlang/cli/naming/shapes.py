@@ -10,7 +10,14 @@ from typing import Any
 
 from schedlang.cli.naming.files import existing_file, is_python, object_of, split_name
 from schedlang.cli.naming.programs import check_program
-from schedlang.cli.naming.sizes import NO_OPTIONS, check_names, parameters_in, sizes_of, value_of
+from schedlang.cli.naming.sizes import (
+    NO_OPTIONS,
+    annotation,
+    check_names,
+    parameters_in,
+    sizes_of,
+    value_of,
+)
 from schedlang.cli.verb import UsageError
 from schedlang.cli.words import operator_called
 from schedlang.printed import nearest
@@ -136,8 +143,7 @@ def template_of(
         check_names(parameters, what, sizes, options)
         _check_extents(parameters, what, sizes, shapes)
     fixed = {
-        name: value_of(text, str(parameters[name].annotation) if name in (parameters or {}) else "")
-        for name, text in sizes.items()
+        name: value_of(text, annotation(parameters or {}, name)) for name, text in sizes.items()
     }
 
     def template(**extents: int) -> Any:

@@ -28,16 +28,20 @@ from schedlang.errors import (
     NotApplicable,
     PartialTraceWarning,
     RecordingError,
+    RunInUseError,
     SchedlangError,
     SpaceError,
     TargetError,
+    TemplateError,
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
+    VersionError,
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
 from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.just_in_time import JitCacheWarning, JitFunction, jit
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
@@ -52,6 +56,7 @@ from schedlang.networks import (
     import_network,
     tune_network,
 )
+from schedlang.shapes import PointKernel, ShapeSet, tune_shapes
 from schedlang.spaces.idle import IdleModuleWarning
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.placement import Stochastic
@@ -116,6 +121,8 @@ __all__ = [
     "IntRange",
     "InterruptedWarning",
     "InvalidTrace",
+    "JitCacheWarning",
+    "JitFunction",
     "LoopRV",
     "Match",
     "Measurement",
@@ -133,11 +140,14 @@ __all__ = [
     "PartitionedTile",
     "PerfectTile",
     "Permutation",
+    "PointKernel",
     "RayExecutor",
     "Record",
     "RecordingError",
+    "RunInUseError",
     "SchedlangError",
     "Schedule",
+    "ShapeSet",
     "Sketch",
     "Space",
     "SpaceError",
@@ -146,6 +156,7 @@ __all__ = [
     "Subset",
     "Target",
     "TargetError",
+    "TemplateError",
     "Trace",
     "TraceFormatError",
     "Trial",
@@ -153,6 +164,7 @@ __all__ = [
     "UnreadableWarning",
     "UnsupportedOperatorError",
     "UntunedWarning",
+    "VersionError",
     "Workload",
     "WorkloadError",
     "apply",
@@ -169,6 +181,7 @@ __all__ = [
     "freeze",
     "import_network",
     "instruction",
+    "jit",
     "load",
     "load_survey",
     "maximum",
@@ -183,5 +196,6 @@ __all__ = [
     "survey",
     "tune",
     "tune_network",
+    "tune_shapes",
     "workloads",
 ]

@@ -21,6 +21,7 @@ from schedlang.cli.verbs.explain import explain
 from schedlang.cli.verbs.maintenance import merge, prune, summary
 from schedlang.cli.verbs.networks import compile_network, tune_network
 from schedlang.cli.verbs.run import run
+from schedlang.cli.verbs.shapes import tune_shapes
 from schedlang.cli.verbs.show import best, show
 from schedlang.cli.verbs.survey import survey
 from schedlang.cli.verbs.tune import tune
@@ -50,6 +51,13 @@ _MATMUL = "matmul --n 512 --m 512 --k 512"
 for _title, _name, _function, _settings, _example in (
     (_TUNING, "tune", tune, _SIZES, f"tune {_MATMUL} --trials 64 --database tune.db"),
     (_TUNING, "tune-network", tune_network, _SIZES, "tune-network model.onnx --database net.db"),
+    (
+        _TUNING,
+        "tune-shapes",
+        tune_shapes,
+        _SIZES,
+        'tune-shapes matmul --shapes "n=1:512,m=768,k=768" --database tune.db',
+    ),
     (_TUNING, "bench", bench, None, "bench suite.toml --trials 64 --database suite.db"),
     (_TUNING, "survey", survey, _SIZES, f"survey {_MATMUL} --size 500 --output mm.space"),
     (_TUNING, "doctor", doctor, None, "doctor --database tune.db"),

@@ -19,6 +19,7 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 _PLAIN: Mapping[str, Any] = {
     "bool": bool,
     "bool | None": bool | None,
+    "float": float,
     "float | None": float | None,
     "int": int,
     "int | None": int | None,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from schedlang.database import Run, Timing
     from schedlang.measurement.finals import Interval
     from schedlang.networks import NetworkResult, Summary
+    from schedlang.shapes import ShapeSet
+    from schedlang.shapes.ranges import RangeKernels
     from schedlang.tuning import FailureExplanation, TuneResult
 
 
@@ -162,6 +164,46 @@ def of_summary(summary: Summary) -> dict[str, Any]:
             }
             for one in summary
         ],
+    }
+
+
+def of_shapes(found: ShapeSet) -> dict[str, Any]:
+    """Return the result of ``tune_shapes``; losses are parts of the time: 0.05 is 5% slower."""
+    return {
+        "template": found.template.name,
+        "target": found.target.key,
+        "points": [
+            {
+                "extents": one.extents,
+                "weight": one.weight,
+                "origin": one.origin,
+                "latency": one.latency,
+                "trials": one.trials,
+            }
+            for one in found.points
+        ],
+        "ranges": [_of_range(one) for one in found.ranges],
+        "failed": dict(found.failed),
+        "measured": found.measured,
+        "seconds": found.seconds,
+        "interrupted": found.interrupted,
+    }
+
+
+def _of_range(found: RangeKernels) -> dict[str, Any]:
+    numbers = {id(kernel): number for number, kernel in enumerate(found.kernels)}
+    return {
+        "bounds": found.range.bounds,
+        "kernels": [one.origin for one in found.kernels],
+        "regions": [
+            {"bounds": bounds, "kernel": numbers[id(kernel)], "loss": loss - 1}
+            for bounds, kernel, loss in found.regions()
+        ],
+        "loss": found.loss - 1,
+        "worst_loss": found.losses.max() - 1,
+        "left_out_losses": [one - 1 for one in found.regret],
+        "samples": len(found.samples),
+        "verified": len(found.verified),
     }
 
 

@@ -1,4 +1,4 @@
-"""What ``tune``, ``tune_network`` and ``survey`` take, declared once.
+"""What ``tune``, ``tune_network``, ``tune_shapes`` and ``survey`` take, declared once.
 
 From this table follow the checks of plain values, the options of the command line, the tables in
 ``docs/`` and what identifies a run. The functions write their signatures out, for editors and type
@@ -29,6 +29,7 @@ BATCH = 16
 
 BUDGET, STOP, SEARCH = "Budget", "Ends early", "Search"
 MEASURING, KEPT, OUTPUT = "Measuring", "What is kept", "Output"
+RANGES = "Kernels of ranges"
 """Groups of options, by which the command line shows them."""
 
 
@@ -91,6 +92,20 @@ def wrong_seconds(value: Any) -> str:
     if isinstance(value, int | float) and 0 < value < math.inf:
         return ""
     return "give a positive number; None disables the limit"
+
+
+def wrong_share(value: Any) -> str:
+    """Return what to give instead of a part of a whole that is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
+        return ""
+    return "give a fraction such as 0.2"
+
+
+def wrong_loss(value: Any) -> str:
+    """Return what to give instead of a bound on losses that is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+        return ""
+    return "give a fraction such as 0.05"
 
 
 _OWN = "see [your own inputs](tuning.md#your-own-inputs)"
@@ -347,6 +362,93 @@ TUNE_NETWORK = (
     _OF_TUNE["tags"],
 )
 """The parameters of ``tune_network``, in the order of its signature."""
+
+_OF_NETWORK = {option.name: option for option in TUNE_NETWORK}
+
+TUNE_SHAPES = (
+    Option(
+        "template",
+        "Callable[..., Any]",
+        "what to tune: a function of extents that returns a program",
+        REQUIRED,
+        more="TE tensors, a PrimFunc, a `Workload`",
+    ),
+    Option(
+        "shapes",
+        "Any",
+        "extents by name, and ranges of them",
+        REQUIRED,
+        more='mappings such as `{"rows": 64, "width": range(1, 769)}`, alone or in pairs with a '
+        "weight, or the path of a log with one in JSON on each line",
+    ),
+    _OF_TUNE["target"],
+    replace(
+        _OF_TUNE["trials"],
+        type="int",
+        help="number of candidates to measure of each shape that is tuned in earnest",
+        default=TRIALS,
+        more="",
+    ),
+    Option(
+        "share",
+        "float",
+        "part of the trials that tuning each single shape by itself would take, for all of them",
+        0.2,
+        BUDGET,
+        more="ranges have trials of their own",
+        wrong=wrong_share,
+    ),
+    Option(
+        "loss",
+        "float",
+        "how much slower than the best known program the shapes of a range may be in the "
+        "geometric mean, before another kernel is added",
+        0.05,
+        RANGES,
+        wrong=wrong_loss,
+    ),
+    Option(
+        "worst",
+        "float",
+        "how much slower than the best known program each of those shapes may be",
+        0.15,
+        RANGES,
+        wrong=wrong_loss,
+    ),
+    Option(
+        "kernels",
+        "int",
+        "maximum number of kernels of a range, besides the default schedule",
+        6,
+        RANGES,
+        wrong=whole(1),
+    ),
+    replace(
+        _OF_TUNE["seconds"],
+        help="wall time of the tuning; kernels of ranges are measured after that",
+        more="shapes that are not reached have default schedules",
+    ),
+    _OF_TUNE["seed"],
+    replace(
+        _OF_NETWORK["space"],
+        help="what to search for each shape, instead of the target's own space",
+    ),
+    _OF_NETWORK["search"],
+    replace(
+        _OF_TUNE["database"],
+        help="where records go; the same call with it goes on from there",
+        more="a path, or a `Database`; kernels of ranges are measured again",
+    ),
+    replace(
+        _OF_NETWORK["finals"],
+        help="maximum number of programs of a shape to time again at the end; 0 disables it",
+    ),
+    replace(
+        _OF_TUNE["measurer"], type="Measurer | None", more="one of `sl.measurer` keeps its workers"
+    ),
+    replace(_OF_TUNE["progress"], help="show the shapes as they go; by default on a terminal"),
+)
+"""The parameters of ``tune_shapes``, in the order of its signature."""
 
 SURVEY = (
     replace(_OF_TUNE["workload"], help="what to survey"),

@@ -66,6 +66,11 @@ def named_functions(mod: IRModule) -> dict[str, tirx.PrimFunc]:
     return dict(sorted(found.items()))
 
 
+def module_of(functions: Mapping[str, tirx.PrimFunc]) -> IRModule:
+    """Return a module of functions with these names."""
+    return IRModule({n: one.with_attr("global_symbol", n) for n, one in functions.items()})
+
+
 def symbol(func: tirx.PrimFunc) -> str:
     """Return the exported name of a function, or ``""``."""
     return str(func.attrs["global_symbol"]) if "global_symbol" in func.attrs else ""

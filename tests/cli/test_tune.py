@@ -17,9 +17,10 @@ from schedlang.cli.declared import flag, help_of
 from schedlang.cli.naming.settings import tolerance_of
 from schedlang.cli.verb import UsageError
 from schedlang.cli.verbs.networks import tune_network
+from schedlang.cli.verbs.shapes import tune_shapes
 from schedlang.cli.verbs.survey import survey
 from schedlang.cli.verbs.tune import tune
-from schedlang.tuning.options import SURVEY, TUNE, TUNE_NETWORK, Option
+from schedlang.tuning.options import REQUIRED, SURVEY, TUNE, TUNE_NETWORK, TUNE_SHAPES, Option
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
@@ -32,7 +33,9 @@ OWN = {
     "library",
     "c",
     "layout",
+    "log",
     "output",
+    "python",
     "as_json",
     "debug",
 }
@@ -58,15 +61,15 @@ def test_the_same_call_measures_nothing(tuned: Tuned, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "verb"),
-    [(TUNE, tune), (TUNE_NETWORK, tune_network), (SURVEY, survey)],
-    ids=["tune", "net", "survey"],
+    [(TUNE, tune), (TUNE_NETWORK, tune_network), (TUNE_SHAPES, tune_shapes), (SURVEY, survey)],
+    ids=["tune", "net", "shapes", "survey"],
 )
 def test_every_argument_has_an_option_with_the_same_default(
     options: tuple[Option, ...], verb: Callable[..., Any]
 ) -> None:
     """A new argument of the API has an option; mypy and Typer see real parameters."""
     has = inspect.signature(verb).parameters
-    for option in options[1:]:
+    for option in (one for one in options if one.default is not REQUIRED):
         default = has[option.name].default
         if option.name in ("verify", "callbacks"):
             assert default in ("true", None)

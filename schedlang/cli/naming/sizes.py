@@ -73,9 +73,9 @@ def call_with(
     ]
     if missing:
         raise UsageError(f"{name} needs {_listed(missing)}; {_takes(parameters)}")
-    values = {key: value_of(text, _annotation(parameters, key)) for key, text in sizes.items()}
+    values = {key: value_of(text, annotation(parameters, key)) for key, text in sizes.items()}
     for key, text in sizes.items():
-        if not text and _annotation(parameters, key) not in _TEXTS:
+        if not text and annotation(parameters, key) not in _TEXTS:
             raise UsageError(f"{_option(key)} needs a value")
     return function(**values)
 
@@ -114,12 +114,12 @@ def check_names(
         raise UsageError(f"no option {_option(size)}{hint}{takes}")
 
 
-def value_of(text: str, annotation: str = "") -> Any:
+def value_of(text: str, annotated: str = "") -> Any:
     """Return what a word of the command line means: a number, a truth value, several, or a text.
 
     What a parameter that is annotated ``str`` gets stays text. ``4,8`` is a tuple.
     """
-    if annotation in _TEXTS:
+    if annotated in _TEXTS:
         return text
     if "," in text:
         return tuple(value_of(part.strip()) for part in text.split(",") if part.strip())
@@ -131,7 +131,8 @@ def value_of(text: str, annotation: str = "") -> Any:
     return _WORDS.get(text.lower(), text)
 
 
-def _annotation(parameters: Mapping[str, inspect.Parameter], name: str) -> str:
+def annotation(parameters: Mapping[str, inspect.Parameter], name: str) -> str:
+    """Return how a parameter is annotated, for ``value_of``; empty where there is none."""
     return str(parameters[name].annotation) if name in parameters else ""
 
 

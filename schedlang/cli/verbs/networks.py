@@ -97,6 +97,14 @@ def compile_network(
             help="Time for choosing default schedules; functions left then get a hasty one.",
         ),
     ] = None,
+    similar: Annotated[
+        bool,
+        typer.Option(
+            "--similar",
+            help="Where there is no record, try schedules of other machines and of similar "
+            "programs: measures them.",
+        ),
+    ] = False,
     layout: Layout = "channels_last",
     progress: options.ShowProgress = None,
 ) -> Answer:
@@ -110,7 +118,9 @@ def compile_network(
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
     _check_sizes(network, output, c, "--output")
-    compiled = sl.compile_network(network, database, machine, seconds=seconds, progress=progress)
+    compiled = sl.compile_network(
+        network, database, machine, seconds=seconds, similar=similar, progress=progress
+    )
     lines: list[str] = []
     document: dict[str, Any] = {"network": network.name, "target": machine.key, "verified": None}
     if verify and network.verifiable:

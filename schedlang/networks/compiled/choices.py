@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from schedlang.database import Database, Record, Timing, timing_in
-from schedlang.database.programs import Unreadable
+from schedlang.errors import WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.targets import Target
+from schedlang.search import Proposal
 from schedlang.tuning.defaults.many import Default
-from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find
-from schedlang.tuning.lookup.transfer import carried_schedules
+from schedlang.tuning.lookup import UNVERIFIED, LookUp, UntunedWarning, was_tuned
+from schedlang.tuning.lookup.leads import carried_schedules, is_known
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
@@ -58,27 +58,30 @@ class Choice:
         return math.nan if self.timing is None else self.timing.latency
 
 
-def recorded(
-    workload: Workload,
-    func: TensorFunction,
-    target: Target,
-    database: Database,
-    unreadable: Unreadable,
-) -> Iterator[Choice]:
+def recorded(workload: Workload, func: TensorFunction, look_up: LookUp) -> Iterator[Choice]:
     """Yield the programs of a database for a function, the best one first.
 
     What follows the first is for a program that cannot be compiled. ``func`` is the workload's
     function in the network. There are none where only the unscheduled program was measured.
     """
+    database = look_up.database
     tried: set[int | None] = set()
     while True:
-        found = find(workload, target, database, database, False, unreadable, tried)
+        try:
+            found = look_up.find(workload, tried)
+        except WorkloadError as error:  # of measuring it
+            text = f"{workload.name}: nothing can be tried on it: {error}"
+            warnings.warn(text, UntunedWarning, stacklevel=4)
+            return
         if found is None or found.record.id in tried:
             return
-        if found.unscheduled and not _was_tuned(found.record, database):
+        if found.unscheduled and not was_tuned(found.record, database):
             return  # nobody looked for a faster one
         if found.unscheduled and UNVERIFIED in found.notes:
             text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
+            warnings.warn(text, UntunedWarning, stacklevel=4)
+        if found.kind not in ("same", "exact"):
+            text = f"{workload.name}: {found.notes[0]}"
             warnings.warn(text, UntunedWarning, stacklevel=4)
         latency = _unscheduled_latency(found.record, database)
         if found.unscheduled:
@@ -88,19 +91,16 @@ def recorded(
         tried.add(found.record.id)
 
 
-def carried(
-    workload: Workload,
-    func: TensorFunction,
-    target: Target,
-    database: Database,
-    unreadable: Unreadable,
-) -> Iterator[Choice]:
+def carried(workload: Workload, func: TensorFunction, look_up: LookUp) -> Iterator[Choice]:
     """Yield the fastest programs of the nearest shapes that a database has, for a function.
 
-    None of them was measured for it. ``func`` is the workload's function in the network.
+    None of them was measured for it: one that was, and is no choice of ``recorded``, failed.
+    ``func`` is the workload's function in the network.
     """
-    for schedule, _ in carried_schedules(workload, target, database, unreadable):
-        yield Choice("carried", _in_place(schedule, func))
+    where = look_up.target, look_up.database
+    for schedule, _ in carried_schedules(workload, *where, look_up.unreadable):
+        if not is_known(Proposal(0, schedule), workload, *where):
+            yield Choice("carried", _in_place(schedule, func))
 
 
 def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
@@ -112,14 +112,6 @@ def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
 
 def _in_place(schedule: Schedule, func: TensorFunction) -> TensorFunction:
     return program.with_parameters(schedule.mod[program.MAIN], range(len(func.params)), func)
-
-
-def _was_tuned(record: Record, database: Database) -> bool:
-    """Whether candidates were measured, besides the unscheduled program that this is of."""
-    if database.frozen:
-        return True  # nothing else of them was kept
-    measured = database.query(record.workload_key, record.target_key)
-    return not all(one.unscheduled for one in measured)
 
 
 def _unscheduled_latency(record: Record, database: Database) -> float:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import overload
 
 from schedlang.database import Database
-from schedlang.database.programs import Unreadable
 from schedlang.errors import TargetError
 from schedlang.networks.compiled.building import Built, Function, build
 from schedlang.networks.compiled.choices import Choice
@@ -25,7 +24,7 @@ from schedlang.networks.sizes import NetworkSet, SharedArrays
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
+from schedlang.tuning.lookup import LookUp, UntunedWarning
 from schedlang.workloads.wrong_kind import not_a_network
 
 
@@ -36,6 +35,7 @@ def compile_network(
     target: Target | str = "cpu",
     *,
     seconds: float | None = None,
+    similar: bool = False,
     progress: bool | None = None,
 ) -> CompiledNetworkSet: ...
 @overload
@@ -45,6 +45,7 @@ def compile_network(
     target: Target | str = "cpu",
     *,
     seconds: float | None = None,
+    similar: bool = False,
     progress: bool | None = None,
 ) -> CompiledNetwork: ...
 def compile_network(
@@ -53,6 +54,7 @@ def compile_network(
     target: Target | str = "cpu",
     *,
     seconds: float | None = None,
+    similar: bool = False,
     progress: bool | None = None,
 ) -> CompiledNetwork | CompiledNetworkSet:
     """Compile a network with the best programs of a database: a callable like the model.
@@ -60,7 +62,8 @@ def compile_network(
     Each function gets the best verified record of its workload, as ``best`` finds it, of the same
     program or of one that computes the same. It stays as it is where the database says that no
     candidate is faster. A function without a record gets a default schedule, which was not
-    measured: the summary says so, and an ``UntunedWarning`` where there is a database.
+    measured: the summary says so, and an ``UntunedWarning`` where there is a database. It also says
+    whether the database has records of other machines for such functions.
 
     A ``NetworkSet`` becomes one callable, which looks at the shapes of its inputs. A function of it
     without a record gets the fastest program of the nearest shapes, with the nearest tiles, where
@@ -78,6 +81,10 @@ def compile_network(
     seconds: time for choosing default schedules, from the call on. When it is over, functions that
         are left, those with the least arithmetic, get the first schedule that comes to hand, and
         the summary calls them ``"hasty"``. None sets no limit. Code generation is not limited.
+    similar: for a function without a record, try schedules of other machines and of similar
+        programs, as ``best`` does: some seconds for each on this machine, once, as the database
+        keeps the records. By default nothing is measured. An ``UntunedWarning`` says what was
+        taken.
     progress: show how far it is; None does so on a terminal and in a notebook.
 
     Ctrl-C ends the call. Raises ``DatabaseError`` when the database cannot be opened, and for a
@@ -91,22 +98,21 @@ def compile_network(
     target = as_target(target)
     if not target.on_host:
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
-    unreadable = Unreadable()
+    look_up = None
     with ExitStack() as stack:
         display = stack.enter_context(Display(f"compiling {network.name}", progress))
-        opened = None if database is None else opened_for_reading(database, stack)
-        if opened is not None:
-            display.enter("reading records")
-        prepared = [
-            prepare(one, target, opened, unreadable, carry=sizes is not None)
-            for one in ([network] if isinstance(network, Network) else network)
-        ]
+        if database is not None:
+            look_up = LookUp(database, target, stack, similar=similar)
+        prepared = []
+        for one in [network] if isinstance(network, Network) else network:
+            prepared.append(prepare(one, target, look_up, display, carry=sizes is not None))
         choose_defaults(prepared, target, budget.search_deadline(finals=False), display)
         made, untuned = _built(prepared, target, display)
-    unreadable.warn()
-    if database is not None and untuned:
-        message = f"what has no record on {target.key} is not tuned: {listed(untuned)}"
-        warnings.warn(message, UntunedWarning, stacklevel=2)
+    if look_up is not None:
+        look_up.unreadable.warn()
+        if untuned:
+            about = f"what has no record on {target.key} is not tuned{look_up.advice}"
+            warnings.warn(f"{about}: {listed(untuned)}", UntunedWarning, stacklevel=2)
     return made[0] if sizes is None else CompiledNetworkSet(sizes, target, made)
 
 

@@ -21,6 +21,7 @@ from schedlang.networks.compiled.c_library import Size, write_networks
 from schedlang.networks.compiled.summary import Summary
 from schedlang.networks.network import Network
 from schedlang.networks.verification import Verification
+from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.destination import check_destination
@@ -205,6 +206,9 @@ class CompiledNetwork:
     def in_library(self, label: str = "") -> Size:
         """Return what a library for C is made of, with a label where it has several sizes."""
         return Size(label, self._built, self.network.inputs, self.network.outputs)
+
+    _repr_pretty_ = show_text
+    _repr_html_ = html_method("compiled_network")
 
     def __str__(self) -> str:
         """Write its name and the summary."""

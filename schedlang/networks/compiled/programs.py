@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedlang.database import Database
-from schedlang.database.programs import Unreadable
 from schedlang.errors import WorkloadError
 from schedlang.networks.compiled.choices import Choice, carried, defaulted, recorded
 from schedlang.networks.compiled.display import Display
@@ -20,6 +18,7 @@ from schedlang.networks.compiled.twins import twins_of
 from schedlang.networks.network import Network
 from schedlang.targets import Target
 from schedlang.tuning.defaults.many import default_schedules
+from schedlang.tuning.lookup import LookUp
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
 from schedlang.tvm.relax.changed_calls import with_twins
@@ -61,8 +60,8 @@ class Prepared:
 def prepare(
     network: Network,
     target: Target,
-    database: Database | None,
-    unreadable: Unreadable,
+    look_up: LookUp | None,
+    display: Display,
     *,
     carry: bool,
 ) -> Prepared:
@@ -80,12 +79,14 @@ def prepare(
             with suppress(WorkloadError):
                 workloads[name] = from_prim_func(func, name)
     programs: dict[str, Iterator[Choice]] = {}
-    if database is not None:
+    if look_up is not None:
+        display.enter("reading records", len(workloads))
         # A frozen one has the winners of the very programs alone.
-        sources = (recorded, carried) if carry and not database.frozen else (recorded,)
-        for name, workload in workloads.items():
+        sources = (recorded, carried) if carry and not look_up.database.frozen else (recorded,)
+        for done, (name, workload) in enumerate(workloads.items()):
+            display.tell(done)
             for source in sources:
-                found = source(workload, funcs[name], target, database, unreadable)
+                found = source(workload, funcs[name], look_up)
                 first = next(found, None)
                 if first is not None:
                     programs[name] = chain([first], found)

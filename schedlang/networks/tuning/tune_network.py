@@ -172,7 +172,7 @@ def tune_network(
     with ExitStack() as stack:
         call.open(stack)
         if hosts is None:
-            session = _session(networks, tasks, call, stack, schedules, used_space, search, own)
+            session = session_of(networks, tasks, call, stack, schedules, search, own)
         else:
             asked = given_of(call, network=True, space=own, search=search, measurer=measurer)
             used = stack.enter_context(as_hosts(hosts))
@@ -190,17 +190,17 @@ def tune_network(
         return unfinished.result
 
 
-def _session(
+def session_of(
     networks: Sequence[Network],
     tasks: Sequence[SharedTask],
     call: Call,
     stack: ExitStack,
     scheduler: TaskScheduler,
-    space: Space,
     search: str | MakeStrategy,
     own: Space | None,
 ) -> Session:
-    """Return the session that tunes the tasks one after the other."""
+    """Return the session of tasks on this machine, in the target's own space without ``own``."""
+    space = call.target.default_space() if own is None else own
     planned = finals_seconds(len(tasks))
     runs = []
     for shared in tasks:

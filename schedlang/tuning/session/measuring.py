@@ -70,13 +70,16 @@ class Measuring:
             self._bound = workload
         return self._measurer
 
-    def on(self, workload: Workload) -> Measurer:
-        """Return the measurer, which measures candidates of ``workload`` from now on."""
+    def on(self, workload: Workload, problem: Problem | None = None) -> Measurer:
+        """Return the measurer, which measures candidates of ``workload`` from now on.
+
+        ``problem`` says for this workload alone how results are verified.
+        """
         measurer = self.started(workload)
-        if workload is not self._bound:
+        if workload is not self._bound or problem is not None:
             self._bound = None  # a measurer that refuses one may have left the one before
-            bind_to_call(measurer, workload, self.problem)
-            self._bound = workload
+            bind_to_call(measurer, workload, problem or self.problem)
+            self._bound = workload if problem is None else None
         return measurer
 
     def unbind(self) -> None:

@@ -1,0 +1,181 @@
+"""Sets of shapes as files: traces, trees and figures in JSON, with a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import SchedlangError, TargetError, TraceFormatError, WorkloadError
+from schedlang.language.schedule import Trace
+from schedlang.shapes.extents import Extents, Range, text
+from schedlang.shapes.points import PointKernel
+from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of, unified
+from schedlang.shapes.template import Template
+from schedlang.shapes.tree import from_json, labels_of, to_json
+
+_FORMAT = "schedlang shapes 1"
+
+
+def document(
+    template: Template,
+    target_key: str,
+    names: Sequence[str],
+    points: Sequence[PointKernel],
+    ranges: Sequence[RangeKernels],
+) -> dict[str, Any]:
+    """Return a set as JSON values."""
+    return {
+        "format": _FORMAT,
+        "template": template.name,
+        "target": target_key,
+        "names": list(names),
+        "points": [_point_json(one, template) for one in points],
+        "ranges": [_range_json(one, template) for one in ranges],
+    }
+
+
+def write(path: Path, written: Mapping[str, Any]) -> Path:
+    """Write a document with its checksum."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    text_ = json.dumps({**written, "checksum": _checksum(written)}, indent=1)
+    partial.write_text(text_ + "\n", encoding="utf-8")
+    os.replace(partial, path)
+    return path
+
+
+def read(
+    path: Path, template: Template, target_key: str
+) -> tuple[tuple[str, ...], tuple[PointKernel, ...], tuple[RangeKernels, ...]]:
+    """Read names, points and ranges; see ``ShapeSet.load`` for the errors."""
+    found = _checked(path)
+    if found["target"] != target_key:
+        raise TargetError(f"{path}: it was tuned on {found['target']}, and this is {target_key}")
+    try:
+        points = tuple(_point(one, template) for one in found["points"])
+        ranges = tuple(_range(one, template) for one in found["ranges"])
+        return tuple(found["names"]), points, ranges
+    except WorkloadError:
+        raise
+    except (SchedlangError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise TraceFormatError(str(path), f"it cannot be read: {error}") from error
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceFormatError(str(path), f"it cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise TraceFormatError(str(path), f"it is damaged: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise TraceFormatError(str(path), "it holds no set of shapes of this version")
+    if found.pop("checksum", None) != _checksum(found):
+        raise TraceFormatError(
+            str(path),
+            "it was changed after it was written: its checksum is another one; save the set again",
+        )
+    return found
+
+
+def _checksum(written: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
+
+
+def _program(template: Template, extents: Extents, key: str) -> Any:
+    workload = template(extents)
+    if workload.key != key:
+        raise WorkloadError(
+            f"{template.name}({text(extents)}) returns another program than the one that was tuned",
+            "tune again, or load it with the template that was tuned",
+        )
+    return workload
+
+
+def _point_json(one: PointKernel, template: Template) -> dict[str, Any]:
+    return {
+        "extents": one.extents,
+        "key": template(one.extents).key,
+        "weight": one.weight,
+        "origin": one.origin,
+        "latency": None if math.isnan(one.latency) else one.latency,
+        "trials": one.trials,
+        "trace": one.trace.to_json(),
+    }
+
+
+def _point(one: Mapping[str, Any], template: Template) -> PointKernel:
+    extents = dict(one["extents"])
+    workload = _program(template, extents, one["key"])
+    trace = Trace.from_json(one["trace"], workload)
+    latency = math.nan if one["latency"] is None else float(one["latency"])
+    return PointKernel(extents, one["weight"], trace, one["origin"], latency, one["trials"])
+
+
+def _range_json(one: RangeKernels, template: Template) -> dict[str, Any]:
+    return {
+        "bounds": {name: list(bound) for name, bound in one.range.bounds.items()},
+        "weight": one.range.weight,
+        "exact": one.range.exact,
+        "kernels": [
+            {
+                "origin": kernel.origin,
+                "extents": kernel.extents,
+                "alone": kernel.alone,
+                "key": template(kernel.extents).key,
+                "trace": kernel.trace.to_json(),
+            }
+            for kernel in one.kernels
+        ],
+        "tree": to_json(one.tree),
+        "samples": list(one.samples),
+        "latencies": [[_number(x) for x in row] for row in one.latencies.tolist()],
+        "best": one.best.tolist(),
+        "regret": [_number(x) for x in one.regret.tolist()],
+        "verified": list(one.verified),
+        "measured": one.measured,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _numbers(values: Any) -> np.ndarray:
+    found: np.ndarray = np.array(values, dtype=float)
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
+    bounds = {name: (low, high) for name, (low, high) in one["bounds"].items()}
+    asked = Range(bounds, one["weight"], one["exact"])
+    program = unified(template, asked)
+    kernels: list[Kernel] = []
+    for given in one["kernels"]:
+        extents = dict(given["extents"])
+        workload = _program(template, extents, given["key"])
+        trace = Trace.from_json(given["trace"], workload)
+        made = kernel_alone if given["alone"] else kernel_of
+        kernels.append(made(given["origin"], extents, trace, program))
+    tree = from_json(one["tree"])
+    if not labels_of(tree) <= set(range(len(kernels))):
+        raise ValueError("its tree names kernels that it does not have")
+    return RangeKernels(
+        asked,
+        program,
+        tuple(kernels),
+        tree,
+        in_one(program, tree, kernels),
+        tuple(map(dict, one["samples"])),
+        _numbers(one["latencies"]),
+        _numbers(one["best"]),
+        _numbers(one["regret"]),
+        tuple(map(dict, one["verified"])),
+        one["measured"],
+    )

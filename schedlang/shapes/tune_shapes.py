@@ -1,0 +1,326 @@
+"""``tune_shapes``: one tuning for many shapes of a program."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from schedlang.database import Database
+from schedlang.errors import WorkloadError
+from schedlang.measurement import Measurer
+from schedlang.measurement.problem import Problem
+from schedlang.networks.tasks import Task
+from schedlang.networks.tuning.display import Display
+from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.networks.tuning.tune_network import session_of
+from schedlang.search import MakeStrategy
+from schedlang.shapes.cover import Bound
+from schedlang.shapes.extents import EXACT, Extents, Range, Shapes, as_shapes, text
+from schedlang.shapes.medoids import distances, medoids
+from schedlang.shapes.points import PointKernel
+from schedlang.shapes.ranges import RangeKernels, kernels_of, unified
+from schedlang.shapes.representatives import RepresentativesFirst
+from schedlang.shapes.shape_set import ShapeSet
+from schedlang.shapes.template import Template
+from schedlang.spaces.module import Module
+from schedlang.spaces.space import Space
+from schedlang.targets import Target
+from schedlang.tuning.arguments import as_space
+from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.options import TRIALS, TUNE_NETWORK
+from schedlang.tuning.result import TuneResult
+from schedlang.tuning.session import Call, Unfinished
+from schedlang.tuning.session.unfinished import STORED
+from schedlang.tvm.analysis.layout import only_moves_data
+from schedlang.tvm.symbolic import SymbolicProgram
+
+# Trials of a shape that is not tuned in earnest.
+_FEWEST = 4
+# The same of a small extent of a range.
+_OF_SMALL = 6
+# Ranges with fewer shapes are single shapes: their programs are too few to make one of.
+_SMALL = 8
+# Of the samples of a range, the part that is tuned in earnest; and the fewest.
+_TUNED_PART, _TUNED = 1 / 3, 3
+
+
+def tune_shapes(
+    template: Callable[..., Any],
+    shapes: Any,
+    target: Target | str = "cpu",
+    *,
+    trials: int = TRIALS,
+    share: float = 0.2,
+    loss: float = 0.05,
+    worst: float = 0.15,
+    kernels: int = 6,
+    exact: int = EXACT,
+    seconds: float | None = None,
+    seed: int = 0,
+    space: Space | Module | None = None,
+    search: str | MakeStrategy = "auto",
+    database: Database | str | os.PathLike[str] | None = None,
+    finals: int = 3,
+    measurer: Measurer | None = None,
+    progress: bool | None = None,
+) -> ShapeSet:
+    """Tune a program for many shapes, or ranges of them, with one budget.
+
+    A few shapes, to which the others are near, are tuned in earnest. What was fast for them is
+    carried over to the others and measured there, with a few trials more; what is left of the
+    budget goes to shapes that are slower than those around them. For a range, schedules are applied
+    to the program with symbolic extents: tiles keep their sizes, and the last one is cut off. A few
+    of these kernels, and a tree of comparisons over the extents, serve all shapes of the range.
+
+    Parameters
+    ----------
+    template: ``f(**extents)`` returns a program: TE tensors, a PrimFunc, a ``Workload``.
+    shapes: extents by name, such as ``{"rows": 64, "width": 768}``; a sequence of such, alone or in
+        a pair with a weight; or the path of a log with one in JSON on each line. An extent may be a
+        ``range``, or the pair of its bounds. A shape that occurs again counts again.
+    target: a ``Target`` or its name.
+    trials: candidates that are measured of each shape that is tuned in earnest.
+    share: part of the trials that tuning each single shape by itself would take, for all of them.
+        One shape is tuned in any case, and the others have some trials. Ranges add what tuning
+        three or more shapes of each takes, and measuring kernels at some ten.
+    loss, worst: how much slower than the best known program the shapes of a range may be, in the
+        geometric mean and each of them, before another kernel is added.
+    kernels: of a range, at most, besides the default schedule.
+    exact: where one extent of a range varies, each value up to this one has a kernel of its own: in
+        few iterations, a tile that is cut off is a large part of the work.
+    seconds: wall time of the tuning, as in ``tune_network``; kernels of ranges are measured after
+        that. Shapes that are not reached have default schedules.
+    seed: of searches and random inputs.
+    space, search, finals: as ``tune_network`` has them.
+    database: where records go; the same call goes on from there. Kernels of ranges are measured
+        again.
+    measurer: one of ``schedlang.measurer``; by default the target's own, on this machine.
+    progress: show the shapes as they go; None does so on a terminal.
+
+    Every result is verified: kernels of ranges also at their bounds, next to them, at primes, and
+    at extents that no measuring saw. A shape for which the template fails is named in
+    ``ShapeSet.failed``, and the others go on. Ctrl-C ends the call as it ends ``tune_network``.
+
+    Raises ValueError for wrong shapes and numbers, ``WorkloadError`` where the template fails for
+    all of them, and what ``tune_network`` raises.
+    """
+    asked = _without_small(as_shapes(shapes, exact))
+    bound = Bound(loss, worst)
+    _check(trials, share, kernels, exact)
+    made = _Programs(Template(template), asked)
+    tasks, far = made.tasks()
+    first, total = _in_earnest(made, far, trials, share)
+    given: dict[str, Any] = {option.name: option.default for option in TUNE_NETWORK} | {
+        "target": target,
+        "trials": total,
+        "seconds": seconds,
+        "seed": seed,
+        "space": space,
+        "search": search,
+        "finals": finals,
+        "measurer": measurer,
+        "progress": progress,
+        "database": Database() if database is None else database,
+    }
+    call = Call(TUNE_NETWORK, given, total)
+    own = None if space is None else as_space(space)
+    work = [task.task.flops or _elements(task) for task in tasks]
+    scheduler = RepresentativesFirst(first, trials, far, work)
+    with ExitStack() as stack:
+        call.open(stack)
+        session = session_of((), tasks, call, stack, scheduler, search, own)
+        session.restore_clock()
+        in_memory = "nothing is stored without database="
+        how = in_memory if database is None else STORED
+        title = made.template.name
+        with Unfinished(session, title, total, how=how, kept=in_memory) as unfinished:
+            shown = f"tuning shapes of {title}", session.runs, total, progress, call.budget.clock
+            with Display(*shown) as display:
+                finished = session.search(display)
+                session.conclude(display, finished)
+                results = {place: run.result(finished) for place, run in enumerate(session.runs)}
+                display.say("kernels of ranges" if made.unified else "")
+                ranges = _ranges(made, results, call, bound, kernels)
+            return _set_of(made, results, ranges, call, trials)
+        results = {k: one.result for k, one in enumerate(unfinished.result.tasks)}
+        return _set_of(made, results, [], call, trials, interrupted=True)
+
+
+def _check(trials: int, share: float, kernels: int, exact: int) -> None:
+    for name, value, least in (("trials", trials, 1), ("kernels", kernels, 1), ("exact", exact, 0)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
+    if not (isinstance(share, int | float) and 0 < share <= 1):
+        raise ValueError(f"share={share!r}; give a fraction such as 0.2")
+
+
+def _without_small(asked: Shapes) -> Shapes:
+    """Return the shapes with small ranges as single ones."""
+    points = {tuple(p.values()): w for p, w in zip(asked.points, asked.weights, strict=True)}
+    ranges = []
+    for one in asked.ranges:
+        if one.size > _SMALL:
+            ranges.append(one)
+            continue
+        for extents in one.samples():
+            key = tuple(extents.values())
+            points[key] = points.get(key, 0.0) + one.weight / one.size
+    listed = tuple(dict(zip(asked.names, key, strict=True)) for key in points)
+    return Shapes(asked.names, listed, tuple(points.values()), tuple(ranges))
+
+
+class _Programs:
+    """The programs of the shapes that were asked for, and of samples of ranges.
+
+    Attributes
+    ----------
+    template, asked: as given.
+    failed: shapes and ranges for which the template fails, and why.
+    points: places of the single shapes in ``shapes``.
+    small: places of those of ranges that have kernels of their own.
+    unified: of each range, the program with symbolic extents, and places of samples in ``shapes``.
+    shapes: what is tuned, each once.
+    """
+
+    def __init__(self, template: Template, asked: Shapes) -> None:
+        self.template, self.asked = template, asked
+        self.failed: dict[str, str] = {}
+        self.shapes: list[Extents] = []
+        self._weights: list[float] = []
+        self.points: list[int] = []
+        self.small: set[int] = set()
+        self.unified: list[tuple[Range, SymbolicProgram, list[int]]] = []
+        for extents, weight in zip(asked.points, asked.weights, strict=True):
+            try:
+                template(extents)
+            except WorkloadError as error:
+                self.failed[text(extents)] = str(error)
+            else:
+                self.points.append(self._add(extents, weight))
+        for one in asked.ranges:
+            try:
+                found = unified(template, one)
+            except WorkloadError as error:
+                self.failed[str(one)] = str(error)
+                continue
+            samples = one.large().samples()
+            count = max(_TUNED, round(len(samples) * _TUNED_PART))
+            chosen = medoids(distances(samples), [1.0] * len(samples), count)
+            places = [self._add(samples[k], one.weight / count) for k in chosen]
+            self.small |= {self._add(extents, one.weight / one.size) for extents in one.small()}
+            self.unified.append((one, found, places))
+        if not self.shapes:
+            reasons = "; ".join(self.failed.values())
+            raise WorkloadError(f"the template works for none of the shapes: {reasons}")
+
+    def _add(self, extents: Extents, weight: float) -> int:
+        if extents in self.shapes:
+            place = self.shapes.index(extents)
+            self._weights[place] += weight
+            return place
+        self.shapes.append(extents)
+        self._weights.append(weight)
+        return len(self.shapes) - 1
+
+    @property
+    def weights(self) -> list[float]:
+        """How much each of the shapes counts."""
+        return self._weights
+
+    def tasks(self) -> tuple[list[SharedTask], Any]:
+        """Return a task for each of the shapes, and the distances between them."""
+        tasks = []
+        for extents, weight in zip(self.shapes, self._weights, strict=True):
+            workload = self.template(extents)
+            moves = only_moves_data(workload.func)
+            task = Task(workload, (workload.name,), 1, moves, ())
+            tasks.append(SharedTask(task, (weight,)))  # type: ignore[arg-type]
+        return tasks, distances(self.shapes)
+
+
+def _in_earnest(made: _Programs, far: Any, trials: int, share: float) -> tuple[list[int], int]:
+    """Return the places of the shapes to tune in earnest, in order, and the trials of all."""
+    of_ranges = [place for *_, places in made.unified for place in places]
+    alone = [k for k in made.points if k not in of_ranges and k not in made.small]
+    first: list[int] = []
+    total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
+    if alone:
+        budget = share * len(alone) * trials
+        count = max(1, round(budget / 2 / trials))
+        near = far[alone][:, alone]
+        weights = [made.weights[place] for place in alone]
+        first = [alone[k] for k in medoids(near, weights, count)]
+        least = len(first) * trials + _FEWEST * (len(alone) - len(first))
+        total += max(math.floor(budget), least)
+    return [*dict.fromkeys([*of_ranges, *first])], total
+
+
+def _elements(task: SharedTask) -> float:
+    return float(sum(math.prod(arg.shape) for arg in task.task.workload.args))
+
+
+def _ranges(
+    made: _Programs,
+    results: dict[int, TuneResult | None],
+    call: Call,
+    bound: Bound,
+    most: int,
+) -> list[RangeKernels]:
+    """Measure kernels of each range; one that has none is named in ``failed``."""
+    problem = Problem(verify="all", seed=call.seed)
+
+    def bind(extents: Extents) -> Measurer:
+        workload = made.template(extents)
+        return call.measuring.on(workload, problem)
+
+    tuned = {
+        tuple(made.shapes[place].values()): found.best
+        for place, found in results.items()
+        if found is not None and found.has_best
+    }
+    found = []
+    for asked, symbolic, _ in made.unified:
+        try:
+            found.append(
+                kernels_of(asked, made.template, symbolic, tuned, bind, call.target, bound, most)
+            )
+        except WorkloadError as error:
+            made.failed[str(asked)] = str(error)
+    return found
+
+
+def _set_of(
+    made: _Programs,
+    results: dict[int, TuneResult | None],
+    ranges: Sequence[RangeKernels],
+    call: Call,
+    trials: int,
+    *,
+    interrupted: bool = False,
+) -> ShapeSet:
+    points = []
+    for place in made.points:
+        extents, weight = made.shapes[place], made.weights[place]
+        found = results.get(place)
+        if found is None or not found.has_best:
+            trace = default_schedule(made.template(extents), call.target).trace
+            points.append(PointKernel(extents, weight, trace, "default schedule", math.nan, 0))
+            continue
+        count, best = len(found.records), found.best
+        how = "tuned" if count >= trials else "carried over"
+        points.append(PointKernel(extents, weight, best.trace, how, best.latency, count))
+    measured = sum(len(one.records) for one in results.values() if one is not None)
+    return ShapeSet(
+        made.template,
+        call.target,
+        made.asked.names,
+        tuple(points),
+        tuple(ranges),
+        dict(made.failed),
+        measured + sum(one.measured for one in ranges),
+        call.budget.elapsed,
+        interrupted,
+    )

@@ -1,0 +1,7 @@
+"""Programs of any extents, made from programs of some."""
+
+from schedlang.tvm.symbolic.dispatch import Branching
+from schedlang.tvm.symbolic.full_tiles import with_full_tiles
+from schedlang.tvm.symbolic.unify import SymbolicProgram, UnifyError, unify
+
+__all__ = ["Branching", "SymbolicProgram", "UnifyError", "unify", "with_full_tiles"]

@@ -27,6 +27,9 @@ import numpy as np
 from _race import hold_finals
 
 import schedlang as sl
+from schedlang.interpreters.to_symbolic import to_symbolic
+from schedlang.targets import LocalCPU
+from schedlang.tvm.symbolic import unify
 
 ROWS = (1, 2, 4, 7, 8, 16, 17, 32, 64, 100, 128, 200, 256, 333, 509, 512)
 # Inner and outer width: BERT's projections, its two wide layers, and an odd one.
@@ -44,6 +47,8 @@ CONVOLUTIONS = (
     (14, 96, 576, 1, 1), (7, 576, 160, 1, 1), (7, 160, 960, 1, 1), (7, 960, 320, 1, 1),
     (35, 192, 48, 1, 1), (35, 48, 64, 5, 1), (35, 64, 96, 3, 1), (17, 768, 192, 1, 1),
 )  # fmt: skip
+# Rows of which tiles of 8 rows are cut off, or fit.
+TAILS = (17, 33, 64, 100, 128, 200, 256, 509)
 UNSEEN_ROWS = (3, 5, 11, 13, 23, 47, 61, 97, 150, 222, 307, 400, 450, 511)
 
 Shape = Mapping[str, int]
@@ -172,6 +177,33 @@ def dispatch() -> dict[str, float]:
     }
 
 
+def tails() -> list[dict[str, Any]]:
+    """One schedule for any number of rows, over the same for each number alone, in turns."""
+
+    def programs(rows: int) -> sl.Workload:
+        return sl.workloads.as_workload(dense(rows, 768, 768))
+
+    rows = [{"rows": k} for k in (1, 7, 33, 64, 100, 128, 250, 512)]
+    program = unify(rows, [programs(**one).mod for one in rows])
+    trace = sl.default_space().sample(programs(64), seed=0).trace
+    line, made_for = trace.instructions, programs(64)
+    found = []
+    for count in TAILS:
+        alone = programs(count)
+        sides = {
+            "alone": to_symbolic(line, made_for, alone.mod, full_tiles=False),
+            "guards": to_symbolic(line, made_for, program.mod, full_tiles=False),
+            "full tiles": to_symbolic(line, made_for, program.mod),
+        }
+        with LocalCPU(alone) as measurer:
+            candidates = [sl.Candidate(k, mod) for k, mod in enumerate(sides.values())]
+            measured = measurer.remeasure(candidates)
+        latencies = {side: one.latency for side, one in zip(sides, measured, strict=True) if one.ok}
+        found.append({"rows": count, **latencies})
+        print(f"  {count} rows: {latencies}", flush=True)
+    return found
+
+
 def table(document: Mapping[str, Any]) -> str:
     """The figures of all sets."""
     lines = ["set           shapes  measured  share   time  loss  left out  worst"]
@@ -185,6 +217,13 @@ def table(document: Mapping[str, Any]) -> str:
     if document.get("dispatch"):
         shown = ", ".join(f"{name} {value:.0f} ns" for name, value in document["dispatch"].items())
         lines.append(f"a call: {shown}")
+    for one in document.get("tails", ()):
+        ratios = ", ".join(
+            f"{side} {one[side] / one['alone']:.2f}"
+            for side in ("guards", "full tiles")
+            if side in one and "alone" in one
+        )
+        lines.append(f"{one['rows']} rows, over a kernel for these rows alone: {ratios}")
     return "\n".join(lines)
 
 
@@ -233,6 +272,7 @@ def main() -> None:
 
             compare(template, shapes, asked, given, folder, keep)
     document["dispatch"] = dispatch()
+    document["tails"] = tails()
     save()
     print(table(document))
 

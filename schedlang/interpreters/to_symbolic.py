@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _LANES = 16
 
 
-def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorProgram:
+def to_symbolic(
+    line: Line, workload: Workload, mod: TensorProgram, *, full_tiles: bool = True
+) -> TensorProgram:
     """Return what the instructions of a line make of a program with symbolic extents.
 
     The line is flattened with its decisions as numbers. A tile keeps its inner factors, and its
@@ -39,6 +41,7 @@ def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorPro
     ----------
     workload: what the line was made for, one case of ``mod``.
     mod: the program with symbolic extents.
+    full_tiles: free full tiles from guards.
 
     ``InvalidTrace`` where an instruction does not apply.
     """
@@ -48,7 +51,7 @@ def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorPro
     try:
         for _ in apply(state, flat, _Symbolic()):
             applied += 1
-        return with_full_tiles(state.mod)
+        return with_full_tiles(state.mod) if full_tiles else state.mod
     except Exception as error:  # TVM's errors have many types
         where = str(flat[applied]) if applied < len(flat) else "telling full tiles from others"
         raise InvalidTrace(

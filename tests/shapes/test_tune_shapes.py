@@ -58,7 +58,7 @@ def test_every_extent_of_a_range_is_right(found: sl.ShapeSet, rows: int) -> None
 def test_single_shapes_have_programs_of_their_own(found: sl.ShapeSet) -> None:
     check(found, 5, 31)
     check(found, 7, 31, {"rows": 7, "width": 31})
-    assert found.serving(rows=5, width=31).trials == 6  # type: ignore[union-attr]
+    assert found.serving(rows=5, width=31).trials >= 6  # type: ignore[union-attr]
     assert {one.origin for one in found.points} <= {"tuned", "carried over"}
 
 

@@ -94,15 +94,19 @@ def transfer(
     entries = finals_entries(board, finals)
     [winner] = [one for one in tried if one.record.id == board.fastest_first[0].record.id]
     records = _keep(tried, entries, winner.schedule.trace.workload or workload, opened, database)
-    entry = _entry_of(winner, entries)
     record = records[tried.index(winner)]
     notes = [_note(winner, tried, entries, target)]
     if packed_ahead(record):
         notes.append(PACKED)
-    order = tuple(range(len(workload.args)))
-    timing = Timing(record, entry)
     return Match(
-        workload, record, winner.schedule, winner.kind, tuple(notes), target, order, timing
+        workload,
+        record,
+        winner.schedule,
+        winner.kind,
+        tuple(notes),
+        target,
+        tuple(range(len(workload.args))),
+        Timing(record, _entry_of(winner, entries)),
     )
 
 
@@ -155,6 +159,8 @@ def _note(
     text = f"no record of this program on {target.key}: "
     if winner.kind == "same":
         return f"{text}the default schedule and {others} others were tried"
+    if not others:
+        return f"{text}{winner.origin}, verified here; those of its relatives are the same program"
     text += f"{winner.origin}, verified and raced here against "
     if winner.kind == "default":
         relatives = sorted({one.origin for one in tried if one.kind not in ("same", "default")})

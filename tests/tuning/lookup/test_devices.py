@@ -223,6 +223,19 @@ def test_a_default_that_fails_is_told(database: Database, scripted: list[Scripte
     assert "the default schedule, which fails (crashed)" in found.notes[0]
 
 
+def test_a_schedule_that_is_the_default_is_measured_once(
+    database: Database, scripted: list[Scripted]
+) -> None:
+    put_program(database, WORKLOAD)
+    trace = sl.default_schedule(WORKLOAD, HERE).trace
+    database.append([record_of(WORKLOAD, trace, 1e-9, target_key=NARROW)])
+    scripted.append(Scripted([2e-6], 5e-5))
+    found = sl.best(WORKLOAD, HERE, database)
+    assert found is not None and found.kind == "default"
+    assert found.notes[0].endswith("verified here; those of its relatives are the same program")
+    assert len(database.query(WORKLOAD.key, HERE.key)) == 2
+
+
 def test_a_file_that_cannot_be_written_is_looked_up(
     tmp_path: Path, scripted: list[Scripted]
 ) -> None:

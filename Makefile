@@ -9,7 +9,8 @@ BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test test-all coverage lint docs release-check bench gpu-bundle clean
+.PHONY: demo test test-all coverage lint docs release-check beside-tilelang pythons next-tvm bench \
+	gpu-bundle clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
@@ -41,6 +42,19 @@ docs: $(DOCS_STAMP)
 # Builds wheel and sdist, installs the wheel into a fresh environment, and runs the demo with it.
 release-check:
 	PYTHON=$(PYTHON) .ci/release
+
+# Makes an environment with TileLang, which needs another TVM, and runs exported libraries there;
+# installs the command with pipx. docs/versions.md has what was seen.
+beside-tilelang: $(STAMP)
+	PYTHON=$(PYTHON) RUN=$(RUN) .ci/beside
+
+# The tests, without the slow ones, on each of python3.12 and python3.13 that is found.
+pythons:
+	.ci/pythons
+
+# Which names the newest TVM of the registry has moved, and which tests fail with it. It may fail.
+next-tvm:
+	PYTHON=$(PYTHON) .ci/next-tvm
 
 # Files that start with an underscore are parts of benchmarks, not benchmarks.
 bench: $(BENCH_STAMP)

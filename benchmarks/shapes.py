@@ -125,7 +125,7 @@ def _row(
         progress=False,
     )
     seconds = time.perf_counter() - began
-    serving = found.find(**shape)
+    serving = found.serving(**shape)
     entries = {"set": [serving.mod], "own": [own.best.schedule.mod]}
     standing = hold_finals(workload, sl.Target("cpu"), entries)
     times = {side: standing.latencies.get(side) for side in entries}

@@ -6,7 +6,7 @@ needs. So the command line answers ``--help``, and completes words, without wait
 
 import typing as _typing
 
-from schedlang import _reports  # noqa: F401  (registers who writes reports)
+from schedlang import _reports  # noqa: F401  (registers who shows results)
 
 if _typing.TYPE_CHECKING:
     from schedlang._public import *  # noqa: F403  (type checkers know them)

@@ -28,16 +28,20 @@ from schedlang.errors import (
     NotApplicable,
     PartialTraceWarning,
     RecordingError,
+    RunInUseError,
     SchedlangError,
     SpaceError,
     TargetError,
+    TemplateError,
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
+    VersionError,
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
 from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.just_in_time import JitCacheWarning, JitFunction, jit
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
@@ -114,6 +118,8 @@ __all__ = [
     "IntRange",
     "InterruptedWarning",
     "InvalidTrace",
+    "JitCacheWarning",
+    "JitFunction",
     "LoopRV",
     "Match",
     "Measurement",
@@ -134,6 +140,7 @@ __all__ = [
     "RayExecutor",
     "Record",
     "RecordingError",
+    "RunInUseError",
     "SchedlangError",
     "Schedule",
     "ShapeSet",
@@ -145,6 +152,7 @@ __all__ = [
     "Subset",
     "Target",
     "TargetError",
+    "TemplateError",
     "Trace",
     "TraceFormatError",
     "Trial",
@@ -152,6 +160,7 @@ __all__ = [
     "UnreadableWarning",
     "UnsupportedOperatorError",
     "UntunedWarning",
+    "VersionError",
     "Workload",
     "WorkloadError",
     "apply",
@@ -168,6 +177,7 @@ __all__ = [
     "freeze",
     "import_network",
     "instruction",
+    "jit",
     "load",
     "load_survey",
     "maximum",

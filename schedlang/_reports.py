@@ -1,12 +1,14 @@
-"""Who writes the reports of results: ``schedlang.report``, imported when the first is written.
+"""Who writes reports of results, and who shows values in notebooks.
 
-``tuning`` stands below ``report`` and must not import it.
+They are imported when the first one is written or shown. What they show stands below them and must
+not import them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedlang.printed import register_html_writer
 from schedlang.tuning.reporting import register_report_writer
 
 if TYPE_CHECKING:
@@ -22,3 +24,11 @@ def write(history: RunHistory, path: str | os.PathLike[str], *, title: str | Non
     from schedlang.report import write as write_report
 
     return write_report(history, path, title=title)
+
+
+@register_html_writer
+def html_of(kind: str, value: object) -> str | None:
+    """Return a value as HTML for a notebook: see ``schedlang.notebook``."""
+    from schedlang.notebook import html_of as shown_by_kind
+
+    return shown_by_kind(kind, value)

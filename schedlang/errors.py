@@ -137,6 +137,13 @@ class WorkloadError(SchedlangError, ValueError):
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
+class TemplateError(SchedlangError, ValueError):
+    """A template of ``sl.jit`` fails, makes no program, or makes two for the same extents.
+
+    The message has the extents; where the template raised an exception, that is the cause.
+    """
+
+
 class NoLatencyError(SchedlangError, ValueError):
     """A measurement that failed has no latency; the message says how it ended."""
 
@@ -147,6 +154,10 @@ class TargetError(SchedlangError, ValueError):
 
 class DatabaseError(SchedlangError):
     """A database cannot be opened, read or written; the message says why and what to do."""
+
+
+class RunInUseError(DatabaseError):
+    """Another process, or another thread of this one, executes the same tuning run."""
 
 
 class HostError(SchedlangError):
@@ -175,6 +186,13 @@ class UnsupportedOperatorError(NetworkError):
 
 class MissingExtraError(SchedlangError, ImportError):
     """An optional package is needed and not installed; the message names the extra to install."""
+
+
+class VersionError(SchedlangError, ImportError):
+    """TVM or its FFI has a version that schedlang does not work with; the message names the remedy.
+
+    It is raised by the first name of ``schedlang`` that needs TVM.
+    """
 
 
 def require(package: str, purpose: str, extra: str = "") -> Any:

@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+HtmlWriter = Callable[[str, object], str | None]
+"""Returns a value of a kind as HTML, or None to have its text shown."""
+
 
 def show_text(value: object, printer: Any, cycle: bool) -> None:
     """Write what ``print`` shows; a class takes it as its ``_repr_pretty_``, for IPython.
@@ -17,6 +20,33 @@ def show_text(value: object, printer: Any, cycle: bool) -> None:
         if place:
             printer.break_()
         printer.text(line)
+
+
+_registered: dict[str, HtmlWriter] = {}
+
+
+def register_html_writer(writer: HtmlWriter) -> HtmlWriter:
+    """Have ``writer`` show values in notebooks; the last one that is registered counts."""
+    _registered["writer"] = writer
+    return writer
+
+
+def html_method(kind: str) -> Callable[[object], str | None]:
+    """Return a ``_repr_html_``, which notebooks show as the last line of a cell.
+
+    The classes stand below what shows them, so they name it by its ``kind``: a file of
+    ``schedlang/notebook/``. ``import schedlang`` registers who imports that, at the first value.
+    """
+
+    def show_html(value: object) -> str | None:
+        return _registered["writer"](kind, value)
+
+    return show_html
+
+
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """Return a number of things: ``1 trial``, ``1,000 trials``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def listed(items: Iterable[object], *, most: int = 5, lines: bool = True) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from schedlang.errors import TargetError
+from schedlang.errors import SchedlangError, TargetError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
@@ -95,6 +95,29 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         It is this one, as by default, where this machine is the target or none of the kind is here.
         """
         return self
+
+    def distance(self, other: Target) -> tuple[float, ...] | None:
+        """Return how unlike this machine another one is, as regards the schedules that are fast.
+
+        The nearest machine has the lowest tuple. None, as by default, where schedules for the other
+        one are not worth trying here.
+        """
+        return None
+
+    def relatives(self, keys: Iterable[str]) -> list[str]:
+        """Return those of ``keys`` whose schedules are worth trying here, the nearest first.
+
+        They are keys of other machines, see ``distance``; a key that no target has is left out.
+        """
+        found = []
+        for key in set(keys) - {self.key}:
+            try:
+                distance = self.distance(Target.from_key(key))
+            except (SchedlangError, TypeError, ValueError):
+                continue  # of a kind that is not known here, or that is made in another way
+            if distance is not None:
+                found.append((distance, key))
+        return [key for _, key in sorted(found)]
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

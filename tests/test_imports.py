@@ -4,8 +4,9 @@
 folder                              may import
 ==================================  ======================================================
 the core                            the core, by the order of ``LAYERS``
-``tuning/, networks/, shapes/,      the core and the three parts, and those of this line that
-plot/, report/, cli/``              stand before it (``FLOORS``)
+``tuning/, just_in_time/,           the core and the three parts, and those of this line that
+networks/, shapes/, plot/,          stand before it (``FLOORS``)
+report/, notebook/, cli/``
 ``metaschedule/``                   the core and the three parts: it is the way in and out
 ``testing/``                        the same and ``tuning/``: it tests all extension points
 ``schedlang/__init__.py``           the core, and the folders of ``EXPORTED``
@@ -31,11 +32,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
-EXPORTED = ("tuning", "networks", "shapes", "plot", "report")
+EXPORTED = ("tuning", "just_in_time", "networks", "shapes", "plot", "report", "notebook")
 OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
     ("errors", "printed", "announcing"),
+    ("requirements",),
     ("expressions", "distributions"),
     ("tvm",),
     ("workloads",),
@@ -51,13 +53,15 @@ LAYERS = (
 
 FLOORS = {
     "tuning": set[str](),
+    "just_in_time": {"tuning"},
     "networks": {"tuning"},
     "shapes": {"networks", "tuning"},
     "plot": {"shapes", "networks", "tuning"},
     "report": {"plot", "shapes", "networks", "tuning"},
+    "notebook": {"report", "plot", "shapes", "networks", "tuning"},
     "metaschedule": set[str](),
     "testing": {"tuning"},
-    "cli": {"report", "plot", "shapes", "networks", "tuning", "metaschedule"},
+    "cli": {"notebook", "report", "plot", "shapes", "networks", "tuning", "metaschedule"},
     "__main__": {"cli"},
 }
 """The packages above the core, and those of them that each may import."""

@@ -38,7 +38,10 @@ def shown(value: object) -> str:
 def test_a_cell_shows_the_text_of_what_is_large() -> None:
     schedule = sl.default_space("cpu").sample(sl.workloads.matmul(16, 16, 16), seed=0)
     assert shown(schedule.trace) == str(schedule.trace)
-    for kind in (Trace, sl.TuneResult, NetworkResult, Explanation, Comparison):
+    space = sl.default_space("cpu")
+    assert shown(space) == str(space)
+    kinds = (Trace, sl.TuneResult, NetworkResult, Explanation, Comparison)
+    for kind in (*kinds, sl.Space, sl.Network, sl.CompiledNetwork):
         assert "_repr_pretty_" in vars(kind)
 
 

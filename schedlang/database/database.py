@@ -171,6 +171,12 @@ class Database:
         ((count,),) = self._connection.rows(f"SELECT count(*) FROM record{where}", values)
         return int(count)
 
+    def target_keys(self, workload_key: str) -> list[str]:
+        """Return the keys of the machines that have an OK record of a workload, in their order."""
+        where, values = conditions(workload_key, status=Status.OK)
+        sql = f"SELECT DISTINCT target_key FROM record{where} ORDER BY target_key"
+        return [str(key) for (key,) in self._connection.rows(sql, values)]
+
     def get(self, ids: Iterable[int]) -> list[Record]:
         """Return the records with these ids, oldest first; unknown ids are ignored."""
         return self._records(f" WHERE record.id {AMONG} ORDER BY record.id", [json.dumps([*ids])])

@@ -86,12 +86,17 @@ def _workload_lines(line: Line, workload: Workload) -> Iterator[str]:
 
 def print_lines(line: Line) -> Iterator[str]:
     """Write one statement an instruction; a comment where another module's instructions begin."""
+    return (text for text, _ in statements(line))
+
+
+def statements(line: Line) -> Iterator[tuple[str, Instruction | None]]:
+    """Yield the lines of ``print_lines`` with their instructions; comments have none."""
     module = ""
     taken: Taken = {}
     for instruction in line:
         if instruction.module != module:
             module = instruction.module
-            yield comment(module or "outside modules")
+            yield comment(module or "outside modules"), None
         name = ""
         if isinstance(instruction.kind, Sampling):
             if free_site(taken, instruction.kind.name) != instruction.site:
@@ -99,7 +104,7 @@ def print_lines(line: Line) -> Iterator[str]:
             claim_site(taken, name or instruction.kind.name)
         elif instruction.site:
             claim_site(taken, instruction.site)
-        yield statement(instruction, name=name)
+        yield statement(instruction, name=name), instruction
 
 
 def comment(text: str) -> str:
@@ -116,13 +121,17 @@ def statement(instruction: Instruction, *, with_decision: bool = True, name: str
     arguments += list(_arguments(instruction))
     if instruction.site:
         if with_decision:
-            decision = instruction.decision
-            shown = list(decision) if isinstance(decision, tuple) else decision
-            arguments.append(f"decision={shown}")
+            arguments.append(f"decision={decision_text(instruction)}")
         if name and not isinstance(kind, Choice):
             arguments.append(f"name={name!r}")
     function = f"sch.{kind.name}" if kind.is_method else kind.function.__name__
     return f"{targets(instruction)}{function}({', '.join(arguments)})"
+
+
+def decision_text(instruction: Instruction) -> str:
+    """Return the decision of a draw or a choice as it stands in its statement."""
+    decision = instruction.decision
+    return str(list(decision) if isinstance(decision, tuple) else decision)
 
 
 def targets(instruction: Instruction) -> str:

@@ -11,12 +11,20 @@ from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.replay import Interpreter, apply, why_refused
 from schedlang.interpreters.to_tvm import flatten_for_tvm
-from schedlang.tvm.schedule import new_schedule
+from schedlang.tvm.schedule import (
+    constant_extent,
+    loop_variable,
+    new_schedule,
+    vectorize_part,
+)
 from schedlang.tvm.symbolic import with_full_tiles
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
+
+# Of a loop of unknown extent that was vectorized whole.
+_LANES = 16
 
 
 def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorProgram:
@@ -24,7 +32,8 @@ def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorPro
 
     The line is flattened with its decisions as numbers. A tile keeps its inner factors, and its
     outermost loop runs as often as the extent needs: the last tile is cut off by guards, from which
-    full tiles are freed (``with_full_tiles``).
+    full tiles are freed (``with_full_tiles``). A loop of unknown extent is vectorized in parts, and
+    not unrolled.
 
     Parameters
     ----------
@@ -52,6 +61,13 @@ def to_symbolic(line: Line, workload: Workload, mod: TensorProgram) -> TensorPro
 class _Symbolic(Interpreter):
     """Repeats draws as they were, and leaves the outermost factor of a split to the extent."""
 
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+
+    def _is_part(self, state: ProgramState, loop: Any) -> bool:
+        own = loop_variable(state.raw, loop)
+        return any(own.same_as(part) for part in self._parts)
+
     def draw(
         self, state: ProgramState, kind: Sampling, instruction: Instruction
     ) -> tuple[Instruction, list[Any]]:
@@ -61,9 +77,19 @@ class _Symbolic(Interpreter):
         return super().draw(state, kind, instruction)
 
     def run(self, state: ProgramState, instruction: Instruction) -> list[Any]:
-        args = instruction.args
-        if instruction.kind.name == "split":
+        args, name = instruction.args, instruction.kind.name
+        if name == "split":
             loop, factors, *others = args
             if None not in factors:
                 args = (loop, (None, *factors[1:]), *others)
+        elif name in ("vectorize", "unroll"):
+            loop = state.raw_value(args[0])
+            if constant_extent(state.raw, loop) is None:
+                if name == "vectorize":
+                    self._parts.append(vectorize_part(state.raw, loop, _LANES))
+                return []
+        elif name == "get_loops" and self._parts:
+            # A loop that was vectorized in parts counts once, as it did when it was one.
+            found = instruction.kind.run(state, args)
+            return [loop for loop in found if not self._is_part(state, loop)]
         return instruction.kind.run(state, args)

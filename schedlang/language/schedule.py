@@ -45,7 +45,7 @@ from schedlang.language.primitives.loops import (
 )
 from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPrimitives
 from schedlang.language.recorder import Recorder
-from schedlang.printed import show_text
+from schedlang.printed import html_method, show_text
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.program import structural_key
 from schedlang.workloads.construct import as_workload
@@ -203,6 +203,7 @@ class Trace:
         return len(self.instructions)
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("trace")
 
     def __str__(self) -> str:
         return "\n".join(print_lines(self.instructions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +14,9 @@ from schedlang.errors import NetworkError
 from schedlang.networks.convention import Convention
 from schedlang.networks.tasks import Task, tasks_of
 from schedlang.networks.tensor import Tensor, as_numpy
+from schedlang.networks.totals import short_text
 from schedlang.networks.verification import Verification, compare
-from schedlang.printed import listed
+from schedlang.printed import html_method, listed, show_text
 from schedlang.targets import Target, as_target
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.calls import Call, calls
@@ -195,24 +197,45 @@ class Network:
             drawn.append((mean + deviation * rng.standard_normal(tensor.shape)).astype(dtype))
         return drawn
 
-    def __str__(self) -> str:
-        """Write its tensors, and a table of its tasks, those with most arithmetic first."""
+    def describe_size(self) -> str:
+        """Return its parameters and the operations of a call as text."""
         elements = sum(value.size for value in self.parameters.values())
         size = sum(value.nbytes for value in self.parameters.values())
+        return (
+            f"{short_text(elements)} parameters ({size / 2**20:.1f} MiB), "
+            f"{short_text(self.flops)} operations a call"
+        )
+
+    def describe_calls(self) -> str:
+        """Return the number of calls and of tasks as text."""
         calls = sum(task.weight for task in self.tasks)
         moving = sum(task.moves_data for task in self.tasks)
+        return f"{calls} calls of {len(self.tasks)} tasks, {moving} of them only move data"
+
+    def share(self, task: Task) -> float:
+        """Return the part of its arithmetic that a task has, from 0 to 1; NaN without any."""
+        return task.weight * task.flops / self.flops if self.flops else math.nan
+
+    def by_work(self) -> list[Task]:
+        """Return the tasks, those with most arithmetic first."""
+        return sorted(self.tasks, key=lambda task: -task.weight * task.flops)
+
+    _repr_pretty_ = show_text
+    _repr_html_ = html_method("network")
+
+    def __str__(self) -> str:
+        """Write its tensors, and a table of its tasks, those with most arithmetic first."""
         lines = [
-            f"network {self.name}: {_short(elements)} parameters ({size / 2**20:.1f} MiB), "
-            f"{_short(self.flops)} operations a call",
+            f"network {self.name}: {self.describe_size()}",
             *(f"  in   {tensor}" for tensor in self.inputs),
             *(f"  out  {tensor}" for tensor in self.outputs),
-            f"{calls} calls of {len(self.tasks)} tasks, {moving} of them only move data",
+            self.describe_calls(),
             "  calls   share  operations  task",
         ]
-        for task in sorted(self.tasks, key=lambda task: -task.weight * task.flops):
-            share = f"{task.weight * task.flops / self.flops:.1%}" if self.flops else "-"
-            amount = "moves data" if task.moves_data else _short(task.flops) if task.flops else "-"
-            lines.append(f"  {task.weight:5d}  {share:>6}  {amount:>10}  {task.name}")
+        for task in self.by_work():
+            share = f"{self.share(task):.1%}" if self.flops else "-"
+            work = task.describe_work()
+            lines.append(f"  {task.weight:5d}  {share:>6}  {work:>10}  {task.name}")
             lines += [f"{'':27}  = {other}" for other in task.functions[1:]]
         lines += [f"not tunable: {name}: {reason}" for name, reason in self.untunable.items()]
         return "\n".join(lines)
@@ -227,11 +250,3 @@ def _read_only(value: np.ndarray) -> np.ndarray:
         value[...] = source
     value.flags.writeable = False
     return value
-
-
-def _short(number: float) -> str:
-    """``25_500_000 -> "25.5 M"``."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f}"

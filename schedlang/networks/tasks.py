@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlang.errors import WorkloadError
+from schedlang.networks.totals import short_text
 from schedlang.tvm import program
 from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.tvm.relax.calls import Call
@@ -45,6 +46,12 @@ class Task:
     def flops(self) -> float:
         """Arithmetic operations of one call; a multiply-add counts as two."""
         return self.workload.flops
+
+    def describe_work(self) -> str:
+        """Return the operations of one call as text; ``-`` where there are none."""
+        if self.moves_data:
+            return "moves data"
+        return short_text(self.flops) if self.flops else "-"
 
 
 def tasks_of(mod: NetworkProgram, calls: Iterable[Call]) -> tuple[tuple[Task, ...], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Sums of latencies of which some are not known."""
+"""Sums of latencies of which some are not known, and how numbers of networks look."""
 
 from __future__ import annotations
 
@@ -44,3 +44,11 @@ class Total:
 def latency_text(seconds: float) -> str:
     """Return a latency as text; ``-`` where it is not known."""
     return "-" if math.isnan(seconds) else describe_latency(seconds)
+
+
+def short_text(number: float) -> str:
+    """Return a large number with three digits: ``25_500_000 -> "25.5 M"``."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f}"

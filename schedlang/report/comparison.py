@@ -20,9 +20,8 @@ from schedlang.measurement.finals import (
 )
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import read_decisions
-from schedlang.printed import show_text
+from schedlang.printed import count_text, html_method, show_text
 from schedlang.report.numbers import (
-    count_text,
     duration_text,
     for_terminals,
     latency_text,
@@ -60,6 +59,17 @@ class Best:
     def latency(self) -> float | None:
         """Median of the samples in seconds; None without a winner."""
         return statistics.median(self.samples) if self.samples else None
+
+    @property
+    def ratio_interval(self) -> tuple[float, float] | None:
+        """Ends of ``interval`` over the median of the fastest run, whose own is not in it.
+
+        None where they do not compare.
+        """
+        if self.ratio is None or self.interval is None or self.latency is None:
+            return None
+        first = self.latency / self.ratio
+        return self.interval.low / first, self.interval.high / first
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,7 @@ class Comparison:
         return f"{self.workloads[0].upper()}{self.workloads[1:]}. {'; '.join(lines)}."
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("comparison")
 
     def __str__(self) -> str:
         differing = [f"{name}: {' | '.join(texts)}" for name, texts in self.differences.items()]

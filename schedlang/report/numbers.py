@@ -37,6 +37,11 @@ def speedup_text(ratio: float) -> str:
     return f"{number_text(ratio, 3)}\N{MULTIPLICATION SIGN}"
 
 
+def ratio_text(ratio: float) -> str:
+    """Return a ratio that may be near 1: ``1.047×``."""
+    return f"{number_text(ratio)}\N{MULTIPLICATION SIGN}"
+
+
 def percent_text(part: float, digits: int = 0) -> str:
     """Return a part as a percentage; a part that is too small for its digits says so."""
     smallest = 10.0 ** -(digits + 2)
@@ -75,8 +80,3 @@ def moment_text(moment: float) -> str:
     except (ValueError, OverflowError, OSError):
         return "\N{EN DASH}"
     return found.strftime("%Y-%m-%d %H:%M UTC")
-
-
-def count_text(count: int, noun: str, plural: str = "") -> str:
-    """Return a number of things: ``1 trial``, ``1,000 trials``."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -8,8 +8,9 @@ from collections import Counter
 import numpy as np
 
 from schedlang.plot.kernels import loss_text
+from schedlang.printed import count_text
 from schedlang.report.facts import Tile
-from schedlang.report.numbers import count_text, duration_text
+from schedlang.report.numbers import duration_text
 from schedlang.shapes import ShapeSet
 from schedlang.shapes.cover import mean_of
 

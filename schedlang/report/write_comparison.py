@@ -12,14 +12,10 @@ from schedlang.plot.convergence import rows_of
 from schedlang.plot.medians import bests_chart
 from schedlang.plot.sources import Runs
 from schedlang.plot.style import latency_unit
-from schedlang.report.comparison import Best, Comparison, compare
+from schedlang.report.bests import bests_table
+from schedlang.report.comparison import Comparison, compare
 from schedlang.report.datasets import Datasets
-from schedlang.report.numbers import (
-    duration_text,
-    latency_text,
-    number_text,
-    speedup_text,
-)
+from schedlang.report.numbers import duration_text
 from schedlang.report.page import checked_path, render
 from schedlang.report.vega import VegaScript
 from schedlang.report.views.convergence import convergence_charts
@@ -71,28 +67,9 @@ def _bests(comparison: Comparison, data: Datasets) -> View:
         "samples. It knows nothing of what changed on the machine between the runs, so smaller "
         "differences may be the machine's: to be sure, time both programs again in one run."
     )
-    columns = ("Run", "Best", "Interval", "To the fastest", "Speed-up", "Verified", "Verdict")
-    rows = [_best_row(best) for best in comparison.bests]
-    table = Table("Best program of each run", columns, rows, (1, 2, 3, 4), open=True)
     label = f"Samples of the best program of each run. {finding}"
     charts = [Chart("bests", spec_of(chart), label)] if comparison.same_workload else []
-    return View("bests", title, finding, reading, charts=charts, tables=[table])
-
-
-def _best_row(best: Best) -> list[str]:
-    if best.latency is None or best.interval is None:
-        return [best.run, "", "", "", "", "", best.verdict]
-    winner = best.outcome.winner
-    speedup = best.outcome.speedup
-    return [
-        best.run,
-        latency_text(best.latency),
-        f"{latency_text(best.interval.low)} to {latency_text(best.interval.high)}",
-        "" if best.ratio is None else f"{number_text(best.ratio)}\N{MULTIPLICATION SIGN}",
-        speedup_text(speedup) if speedup == speedup else "",
-        "yes" if winner is not None and winner.verified else "no",
-        best.verdict,
-    ]
+    return View("bests", title, finding, reading, charts=charts, tables=[bests_table(comparison)])
 
 
 def _convergence(comparison: Comparison, data: Datasets) -> View:

@@ -13,6 +13,8 @@ from typing import Any
 Extents = dict[str, int]
 MOST = 2**31 - 1
 """Extents, and indices of elements, are 32-bit numbers in TVM's programs."""
+EXACT = 64
+"""Up to this value, the only extent that varies has a kernel for each value."""
 # Extents that are sampled of a range, along each axis, and in all.
 _ALONG = 10
 _SAMPLES = 24
@@ -27,10 +29,12 @@ class Range:
     ----------
     bounds: the least and the largest value of each extent; equal where it is fixed.
     weight: how much it counts beside other shapes.
+    exact: up to this value, the only extent that varies has a kernel for each value.
     """
 
     bounds: Mapping[str, tuple[int, int]]
     weight: float = 1.0
+    exact: int = EXACT
 
     def __contains__(self, extents: object) -> bool:
         return isinstance(extents, Mapping) and all(
@@ -46,6 +50,32 @@ class Range:
     def size(self) -> int:
         """Number of shapes in it."""
         return math.prod(high - low + 1 for low, high in self.bounds.values())
+
+    def small(self) -> list[Extents]:
+        """Return the shapes that have kernels of their own, where one extent varies.
+
+        In so few iterations a tile that does not fit is a large part of the work.
+        """
+        if len(self.varying) != 1:
+            return []
+        [name] = self.varying
+        low, high = self.bounds[name]
+        fixed = {one: bound[0] for one, bound in self.bounds.items()}
+        return [{**fixed, name: value} for value in range(low, min(self.exact, high - 1) + 1)]
+
+    def edge(self, side: int) -> Extents:
+        """Return the shape with all least extents (0), or with all largest ones (1)."""
+        return {name: bound[side] for name, bound in self.bounds.items()}
+
+    def large(self) -> Range:
+        """Return the range of the other shapes."""
+        if not self.small():
+            return self
+        [name] = self.varying
+        low, high = self.bounds[name]
+        return Range(
+            {**self.bounds, name: (min(max(low, self.exact + 1), high), high)}, self.weight
+        )
 
     def samples(self) -> list[Extents]:
         """Return shapes that stand for it: bounds, and between them evenly in the logarithm."""
@@ -97,7 +127,7 @@ class Shapes:
     ranges: tuple[Range, ...] = field(default=())
 
 
-def as_shapes(given: Any) -> Shapes:
+def as_shapes(given: Any, exact: int = EXACT) -> Shapes:
     """Check shapes as a user gives them.
 
     Parameters
@@ -105,6 +135,7 @@ def as_shapes(given: Any) -> Shapes:
     given: a mapping of extents, a sequence of such, each alone or in a pair with its weight, or the
         path of a file with one in JSON on each line. An extent is a number, a ``range`` of step 1
         or the pair of its least and its largest value. Shapes that occur again count again.
+    exact: of the ranges.
 
     ValueError for a range that is empty, extents that are not positive or too large, other names in
     one shape than in another, and no shape at all.
@@ -139,7 +170,7 @@ def as_shapes(given: Any) -> Shapes:
         names,
         tuple(dict(zip(names, key, strict=True)) for key in weights),
         tuple(weights.values()),
-        tuple(Range(dict(zip(names, key, strict=True)), w) for key, w in ranges.items()),
+        tuple(Range(dict(zip(names, key, strict=True)), w, exact) for key, w in ranges.items()),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,16 @@ from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.shapes.cover import Bound, cover, mean_of
 from schedlang.shapes.extents import MOST, Extents, Range, text
 from schedlang.shapes.template import Template
-from schedlang.shapes.tree import Leaf, Split, Tree, fit_tree, labels_of, regions, relabelled
+from schedlang.shapes.tree import (
+    Leaf,
+    Split,
+    Tree,
+    fit_tree,
+    labels_of,
+    regions,
+    relabelled,
+    with_exact,
+)
 from schedlang.targets import Target
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.result import Best
@@ -32,25 +41,27 @@ Bind = Callable[[Extents], Measurer]
 _CANDIDATES = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
-    """A schedule for any extents of a range.
+    """A schedule for any extents of a range, or for one shape of it.
 
     Attributes
     ----------
     origin: where it comes from, as text.
     extents: the shape that its trace was made for.
     trace: the schedule.
-    mod: the scheduled program with symbolic extents.
+    mod: the scheduled program: with symbolic extents, or for its shape alone.
+    alone: whether it is for its shape alone.
     """
 
     origin: str
     extents: Extents
     trace: Trace = field(repr=False)
     mod: TensorProgram = field(repr=False)
+    alone: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RangeKernels:
     """What was found for a range.
 
@@ -149,9 +160,15 @@ def kernels_of(
     ``WorkloadError`` where there are none.
     """
     different: dict[str, Kernel] = {}
+    exact: dict[int, Kernel] = {}
+    small = {tuple(one.values()) for one in asked.small()}
     for key, best in tuned.items():
         extents = dict(zip(asked.bounds, key, strict=True))
-        if extents in asked and not best.unscheduled:
+        if key in small:
+            [name] = asked.varying
+            origin = f"for {name}={extents[name]} alone"
+            exact[extents[name]] = kernel_alone(origin, extents, best.trace, program)
+        if extents in asked.large() and not best.unscheduled:
             with suppress(InvalidTrace):
                 origin = f"tuned at {text(extents)}"
                 kernel = kernel_of(origin, extents, best.trace, program)
@@ -159,7 +176,7 @@ def kernels_of(
     kernels = [*different.values()][:_CANDIDATES]
     kernels.append(_default(asked, template, program, target))
     known = {key: best.latency for key, best in tuned.items()}
-    return RangeFit(asked, program, kernels, bind, known).run(bound, most)
+    return RangeFit(asked, program, kernels, exact, bind, known).run(bound, most)
 
 
 def kernel_of(origin: str, extents: Extents, trace: Trace, program: SymbolicProgram) -> Kernel:
@@ -169,6 +186,11 @@ def kernel_of(origin: str, extents: Extents, trace: Trace, program: SymbolicProg
     assert trace.workload is not None
     mod = to_symbolic(trace.instructions, trace.workload, program.mod)
     return Kernel(origin, extents, trace, mod)
+
+
+def kernel_alone(origin: str, extents: Extents, trace: Trace, program: SymbolicProgram) -> Kernel:
+    """Return a schedule for its shape alone."""
+    return Kernel(origin, extents, trace, trace.replay().mod, alone=True)
 
 
 def _default(asked: Range, template: Template, program: SymbolicProgram, target: Target) -> Kernel:
@@ -190,6 +212,7 @@ class RangeFit:
     asked: the range.
     program: the unscheduled program, for any extents.
     kernels: candidates; the last one is the default, which takes regions where others fail.
+    exact: kernels for one value each of the only extent that varies.
     bind: returns the measurer, bound to the program for some extents.
     known: the least latency that tuning found for a shape, in seconds, by its extents' values.
 
@@ -203,13 +226,15 @@ class RangeFit:
         asked: Range,
         program: SymbolicProgram,
         kernels: Sequence[Kernel],
+        exact: Mapping[int, Kernel],
         bind: Bind,
         known: Mapping[tuple[int, ...], float],
     ) -> None:
         self._range, self._program, self._kernels = asked, program, list(kernels)
+        self._exact = dict(exact)
         self._bind = bind
         self._known = known
-        self._samples = asked.samples()
+        self._samples = asked.large().samples()
         self.measured = 0
         self._wrong: set[int] = set()
         self._latencies = np.full((len(self._samples), len(kernels)), np.inf)
@@ -224,10 +249,31 @@ class RangeFit:
                 self._note(row, found)
         while True:
             made = self._chosen(bound, most)
-            wrong = self._verify(made)
+            probes = [one for one in self._range.probes() if one not in self._samples]
+            wrong = {self._wrong_kernel(made, extents) for extents in probes} - {None}
             if not wrong:
-                return made
-            self._wrong |= wrong
+                break
+            self._wrong |= {self._kernels.index(one) for one in wrong if one in self._kernels}
+            self._exact = {at: one for at, one in self._exact.items() if one not in wrong}
+        edges = [{**self._range.edge(side)} for side in (0, 1)]
+        for extents in [*edges, *self._samples[:1], *self._samples[-1:]]:
+            [found] = self._measure(extents, [made.mod])
+            if found.status is not Status.OK or not found.verified:
+                raise WorkloadError(
+                    f"{self._range}: the kernels in one function fail for {text(extents)}: "
+                    f"{found.status}: {found.message}"
+                )
+        verified = [*self._samples, *probes, *self._range.small()]
+        verified = [one for k, one in enumerate(verified) if one not in verified[:k]]
+        return replace(made, verified=tuple(verified), measured=self.measured)
+
+    def _wrong_kernel(self, made: RangeKernels, extents: Extents) -> Kernel | None:
+        """Return the kernel that a shape takes if its results are wrong there."""
+        kernel = made.kernels[made.tree.find(extents)]
+        if kernel.alone and kernel.extents == extents:
+            return None  # its tuning has verified it
+        [found] = self._measure(extents, [kernel.mod])
+        return None if found.status is Status.OK and found.verified else kernel
 
     def _measure(self, extents: Extents, mods: Sequence[TensorProgram]) -> list[Measurement]:
         self.measured += len(mods)
@@ -261,17 +307,24 @@ class RangeFit:
         place = chosen.index(default)
         tree = fit_tree(self._samples, losses[:, chosen], weights, place)
         regret = self._left_out(losses[:, chosen], weights, place)
+        latencies = latencies[:, chosen]
+        everywhere = [self._kernels[k] for k in chosen]
+        if self._exact:
+            [name] = self._range.varying
+            numbers = {at: len(chosen) + k for k, at in enumerate(sorted(self._exact))}
+            tree = with_exact(name, numbers, tree)
+            everywhere += [self._exact[at] for at in sorted(self._exact)]
         used = sorted(labels_of(tree))
         tree = relabelled(tree, {old: new for new, old in enumerate(used)})
-        kernels = tuple(self._kernels[chosen[k]] for k in used)
+        kernels = tuple(everywhere[k] for k in used)
         return RangeKernels(
             self._range,
             self._program,
             kernels,
             tree,
-            in_one(tree, kernels),
+            in_one(self._program, tree, kernels),
             tuple(self._samples),
-            latencies[:, [chosen[k] for k in used]],
+            latencies[:, [k for k in used if k < len(chosen)]],
             best,
             regret,
             (),
@@ -290,31 +343,16 @@ class RangeFit:
             found.append(losses[row, tree.find(extents)])
         return np.array(found)
 
-    def _verify(self, made: RangeKernels) -> set[int]:
-        """Compare results at shapes that were not measured; return the kernels that are wrong."""
-        wrong: set[int] = set()
-        checked = [one for one in self._range.probes() if one not in self._samples]
-        for extents in checked:
-            [found] = self._measure(extents, [made.mod])
-            if found.status is not Status.OK or not found.verified:
-                kernel = made.kernels[made.tree.find(extents)]
-                wrong.add(self._kernels.index(kernel))
-        if not wrong:
-            verified = (*made.samples, *checked)
-            object.__setattr__(made, "verified", verified)
-            object.__setattr__(made, "measured", self.measured)
-        return wrong
 
-
-def in_one(tree: Tree, kernels: Sequence[Kernel]) -> TensorProgram:
+def in_one(program: SymbolicProgram, tree: Tree, kernels: Sequence[Kernel]) -> TensorProgram:
     """Return one function that takes the kernel that the tree says."""
-    branching = Branching([kernel.mod for kernel in kernels])
+    branching = Branching(program.mod)
 
     def statement(node: Tree) -> object:
         if isinstance(node, Split):
             below, above = statement(node.below), statement(node.above)
             return branching.branch(node.name, node.at, below, above)
         assert isinstance(node, Leaf)
-        return branching.leaf(node.kernel)
+        return branching.leaf(kernels[node.kernel].mod)
 
     return branching.function(statement(tree))

@@ -58,7 +58,14 @@ class ShapeSet:
     seconds: float
     interrupted: bool = False
 
-    def find(self, **extents: int) -> PointKernel | RangeKernels:
+    def find(self, extents: Mapping[str, int]) -> Any:
+        """Return the compiled function that serves a shape; None without one, as ``jit`` asks."""
+        try:
+            return self.kernel(**extents)
+        except WorkloadError:
+            return None
+
+    def serving(self, **extents: int) -> PointKernel | RangeKernels:
         """Return what serves a shape: its own program, or the kernels of its range.
 
         ``WorkloadError`` that names the ranges for another shape; TypeError for other names.
@@ -78,7 +85,7 @@ class ShapeSet:
 
     def kernel(self, **extents: int) -> Any:
         """Return the compiled function that serves a shape; it is compiled once."""
-        return self._built(self.find(**extents))
+        return self._built(self.serving(**extents))
 
     def __call__(self, *tensors: Any, **extents: int) -> None:
         """Run the program on tensors: it writes its outputs in place, as kernels do."""
@@ -88,11 +95,11 @@ class ShapeSet:
         shapes = tuple([tuple(one.shape) for one in tensors])
         entry = self._entries.get(shapes)
         if entry is None:
-            entry = self._built(self._serving(shapes))
+            entry = self._built(self._of_shapes(shapes))
             self._entries[shapes] = entry
         entry(*tensors)
 
-    def _serving(self, shapes: tuple[tuple[int, ...], ...]) -> PointKernel | RangeKernels:
+    def _of_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> PointKernel | RangeKernels:
         known = self._by_shapes.get(shapes)
         if known is not None:
             if len(known) > 1:
@@ -236,16 +243,28 @@ class ShapeSet:
                 f"measuring, a shape loses {mean_of(found.regret) - 1:.1%}, at worst "
                 f"{found.regret.max() - 1:.1%}; verified at {len(found.verified)} shapes"
             )
-            for bounds, kernel, loss in found.regions():
-                where = ", ".join(
-                    f"{name}={low}" if low == high else f"{name}={low} to {high}"
-                    for name, (low, high) in bounds.items()
-                    if name in found.range.varying
-                )
-                known = "not measured" if math.isnan(loss) else f"loss {loss - 1:.1%}"
-                yield f"    {where}: {kernel.origin} ({known})"
+            yield from _regions(found)
         for where, why in self.failed.items():
             yield f"  failed: {where}: {why}"
+
+
+def _regions(found: RangeKernels) -> Iterator[str]:
+    """Yield a line for each region, and one for all kernels of single shapes."""
+    alone = [kernel.extents for _, kernel, _ in found.regions() if kernel.alone]
+    if alone:
+        [name] = found.range.varying
+        values = sorted(one[name] for one in alone)
+        yield f"    {name}={values[0]} to {values[-1]}: {len(values)} kernels, each for one value"
+    for bounds, kernel, loss in found.regions():
+        if kernel.alone:
+            continue
+        where = ", ".join(
+            f"{name}={low}" if low == high else f"{name}={low} to {high}"
+            for name, (low, high) in bounds.items()
+            if name in found.range.varying
+        )
+        known = "no shape of it was measured" if math.isnan(loss) else f"loss {loss - 1:.1%}"
+        yield f"    {where}: {kernel.origin} ({known})"
 
 
 def _named(name: str, extents: Mapping[str, int]) -> str:

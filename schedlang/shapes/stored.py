@@ -16,7 +16,7 @@ from schedlang.errors import SchedlangError, TargetError, TraceFormatError, Work
 from schedlang.language.schedule import Trace
 from schedlang.shapes.extents import Extents, Range, text
 from schedlang.shapes.points import PointKernel
-from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_of, unified
+from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of, unified
 from schedlang.shapes.template import Template
 from schedlang.shapes.tree import from_json, labels_of, to_json
 
@@ -122,10 +122,12 @@ def _range_json(one: RangeKernels, template: Template) -> dict[str, Any]:
     return {
         "bounds": {name: list(bound) for name, bound in one.range.bounds.items()},
         "weight": one.range.weight,
+        "exact": one.range.exact,
         "kernels": [
             {
                 "origin": kernel.origin,
                 "extents": kernel.extents,
+                "alone": kernel.alone,
                 "key": template(kernel.extents).key,
                 "trace": kernel.trace.to_json(),
             }
@@ -151,14 +153,16 @@ def _numbers(values: Any) -> np.ndarray:
 
 
 def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
-    asked = Range({n: (low, high) for n, (low, high) in one["bounds"].items()}, one["weight"])
+    bounds = {name: (low, high) for name, (low, high) in one["bounds"].items()}
+    asked = Range(bounds, one["weight"], one["exact"])
     program = unified(template, asked)
     kernels: list[Kernel] = []
     for given in one["kernels"]:
         extents = dict(given["extents"])
         workload = _program(template, extents, given["key"])
         trace = Trace.from_json(given["trace"], workload)
-        kernels.append(kernel_of(given["origin"], extents, trace, program))
+        made = kernel_alone if given["alone"] else kernel_of
+        kernels.append(made(given["origin"], extents, trace, program))
     tree = from_json(one["tree"])
     if not labels_of(tree) <= set(range(len(kernels))):
         raise ValueError("its tree names kernels that it does not have")
@@ -167,7 +171,7 @@ def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
         program,
         tuple(kernels),
         tree,
-        in_one(tree, kernels),
+        in_one(program, tree, kernels),
         tuple(map(dict, one["samples"])),
         _numbers(one["latencies"]),
         _numbers(one["best"]),

@@ -69,6 +69,30 @@ def regions(
     return [*regions(tree.below, below), *regions(tree.above, above)]
 
 
+def with_exact(name: str, numbers: Mapping[int, int], rest: Tree) -> Tree:
+    """Return a tree that takes kernels of their own for some values of an extent, else ``rest``.
+
+    Parameters
+    ----------
+    numbers: kernel of each value.
+    """
+    edge = max(numbers) + 1
+    steps: list[tuple[int, Tree]] = [(1, rest)] if min(numbers) > 1 else []
+    for at in range(min(numbers), edge):
+        steps.append((at, Leaf(numbers[at]) if at in numbers else rest))
+    return _searched(name, [*steps, (edge, rest)])
+
+
+def _searched(name: str, steps: Sequence[tuple[int, Tree]]) -> Tree:
+    """Return a tree of as few comparisons as can be; each step begins at its value."""
+    if len(steps) == 1:
+        return steps[0][1]
+    middle = len(steps) // 2
+    return Split(
+        name, steps[middle][0], _searched(name, steps[:middle]), _searched(name, steps[middle:])
+    )
+
+
 def fit_tree(
     shapes: Sequence[Mapping[str, int]],
     losses: np.ndarray,

@@ -18,7 +18,7 @@ from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.networks.tuning.tune_network import session_of
 from schedlang.search import MakeStrategy
 from schedlang.shapes.cover import Bound
-from schedlang.shapes.extents import Extents, Range, Shapes, as_shapes, text
+from schedlang.shapes.extents import EXACT, Extents, Range, Shapes, as_shapes, text
 from schedlang.shapes.medoids import distances, medoids
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import RangeKernels, kernels_of, unified
@@ -39,6 +39,8 @@ from schedlang.tvm.symbolic import SymbolicProgram
 
 # Trials of a shape that is not tuned in earnest.
 _FEWEST = 4
+# The same of a small extent of a range.
+_OF_SMALL = 6
 # Ranges with fewer shapes are single shapes: their programs are too few to make one of.
 _SMALL = 8
 # Of the samples of a range, the part that is tuned in earnest; and the fewest.
@@ -55,6 +57,7 @@ def tune_shapes(
     loss: float = 0.05,
     worst: float = 0.15,
     kernels: int = 6,
+    exact: int = EXACT,
     seconds: float | None = None,
     seed: int = 0,
     space: Space | Module | None = None,
@@ -86,6 +89,8 @@ def tune_shapes(
     loss, worst: how much slower than the best known program the shapes of a range may be, in the
         geometric mean and each of them, before another kernel is added.
     kernels: of a range, at most, besides the default schedule.
+    exact: where one extent of a range varies, each value up to this one has a kernel of its own: in
+        few iterations, a tile that is cut off is a large part of the work.
     seconds: wall time of the tuning, as in ``tune_network``; kernels of ranges are measured after
         that. Shapes that are not reached have default schedules.
     seed: of searches and random inputs.
@@ -102,9 +107,9 @@ def tune_shapes(
     Raises ValueError for wrong shapes and numbers, ``WorkloadError`` where the template fails for
     all of them, and what ``tune_network`` raises.
     """
-    asked = _without_small(as_shapes(shapes))
+    asked = _without_small(as_shapes(shapes, exact))
     bound = Bound(loss, worst)
-    _check(trials, share, kernels)
+    _check(trials, share, kernels, exact)
     made = _Programs(Template(template), asked)
     tasks, far = made.tasks()
     first, total = _in_earnest(made, far, trials, share)
@@ -144,10 +149,10 @@ def tune_shapes(
         return _set_of(made, results, [], call, trials, interrupted=True)
 
 
-def _check(trials: int, share: float, kernels: int) -> None:
-    for name, value in (("trials", trials), ("kernels", kernels)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name}={value!r}; give a whole number, 1 or more")
+def _check(trials: int, share: float, kernels: int, exact: int) -> None:
+    for name, value, least in (("trials", trials, 1), ("kernels", kernels, 1), ("exact", exact, 0)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
     if not (isinstance(share, int | float) and 0 < share <= 1):
         raise ValueError(f"share={share!r}; give a fraction such as 0.2")
 
@@ -175,6 +180,7 @@ class _Programs:
     template, asked: as given.
     failed: shapes and ranges for which the template fails, and why.
     points: places of the single shapes in ``shapes``.
+    small: places of those of ranges that have kernels of their own.
     unified: of each range, the program with symbolic extents, and places of samples in ``shapes``.
     shapes: what is tuned, each once.
     """
@@ -185,6 +191,7 @@ class _Programs:
         self.shapes: list[Extents] = []
         self._weights: list[float] = []
         self.points: list[int] = []
+        self.small: set[int] = set()
         self.unified: list[tuple[Range, SymbolicProgram, list[int]]] = []
         for extents, weight in zip(asked.points, asked.weights, strict=True):
             try:
@@ -199,10 +206,11 @@ class _Programs:
             except WorkloadError as error:
                 self.failed[str(one)] = str(error)
                 continue
-            samples = one.samples()
+            samples = one.large().samples()
             count = max(_TUNED, round(len(samples) * _TUNED_PART))
             chosen = medoids(distances(samples), [1.0] * len(samples), count)
             places = [self._add(samples[k], one.weight / count) for k in chosen]
+            self.small |= {self._add(extents, one.weight / one.size) for extents in one.small()}
             self.unified.append((one, found, places))
         if not self.shapes:
             reasons = "; ".join(self.failed.values())
@@ -236,9 +244,9 @@ class _Programs:
 def _in_earnest(made: _Programs, far: Any, trials: int, share: float) -> tuple[list[int], int]:
     """Return the places of the shapes to tune in earnest, in order, and the trials of all."""
     of_ranges = [place for *_, places in made.unified for place in places]
-    alone = [place for place in made.points if place not in of_ranges]
+    alone = [k for k in made.points if k not in of_ranges and k not in made.small]
     first: list[int] = []
-    total = len(set(of_ranges)) * trials
+    total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
     if alone:
         budget = share * len(alone) * trials
         count = max(1, round(budget / 2 / trials))

@@ -11,6 +11,7 @@ from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Path
 from schedlang.language.replay import resample
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.printed import html_method
 from schedlang.spaces.visit import describe_failure
 
 _GIVE_UP_AFTER = 64
@@ -66,6 +67,8 @@ class Sketches(list[Sketch]):
     ----------
     failed: the paths of choices that have no sketch, because a module failed on them.
     """
+
+    _repr_html_ = html_method("sketches")
 
     def __init__(self, paths: Iterable[Sketch | FailedPath] = ()) -> None:
         self.failed: list[FailedPath] = []

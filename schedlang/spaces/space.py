@@ -9,7 +9,7 @@ from typing import Any, overload
 from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Decider, Draw
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.printed import nearest
+from schedlang.printed import html_method, nearest, show_text
 from schedlang.spaces.module import Module
 from schedlang.spaces.placement import common_place, in_place_of, merge
 from schedlang.spaces.restricted import Part, find_part
@@ -274,9 +274,16 @@ class Space:
 
     # -- text ------------------------------------------------------------------------------------
 
+    def describe_part(self) -> str:
+        """Return which part of the space it is, as text; empty for the whole."""
+        return "" if self._within is None else f" restricted to {self._within}"
+
     def __repr__(self) -> str:
-        within = "" if self._within is None else f" restricted to {self._within}"
+        within = self.describe_part()
         return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r}){within}"
+
+    _repr_pretty_ = show_text
+    _repr_html_ = html_method("space")
 
     def __str__(self) -> str:
         width = max((len(m.name) for m in self.modules), default=0)

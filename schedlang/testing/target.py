@@ -86,6 +86,11 @@ class TargetContract:
         assert type(found) is type(target)
         assert type(found.nearest_here()) is type(target)
 
+    def test_its_relatives_are_other_machines(self, target: Target) -> None:
+        assert target.relatives([target.key, "no such kind/of machine", ""]) == []
+        distance = target.distance(target)
+        assert distance is None or not any(distance)
+
     def test_its_key_is_one_line_of_text(self, target: Target) -> None:
         assert isinstance(target.key, str) and target.key
         assert target.key.splitlines() == [target.key]

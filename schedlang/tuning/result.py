@@ -17,7 +17,7 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.disturbance import CoreUse, RunDisturbance
 from schedlang.measurement.finals import Finals, Interval
-from schedlang.printed import show_text
+from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.reporting import report_writer
@@ -174,6 +174,11 @@ class TuneResult:
         """What other work on the machine did to the samples of ``records``."""
         return RunDisturbance.of((record.disturbance for record in self.records), self.core_use)
 
+    @property
+    def has_history(self) -> bool:
+        """Whether it has a history, as every result that ``tune`` makes."""
+        return self._history is not None
+
     def to_dataframe(self) -> pandas.DataFrame:
         """Return one row for each candidate as a pandas data frame: ``history.to_dataframe()``."""
         return self.history.to_dataframe()
@@ -269,7 +274,11 @@ class TuneResult:
             parts.append("weights packed ahead")
         return ", ".join(parts)
 
-    def _describe_finals(self, finals: Finals) -> str:
+    def describe_finals(self) -> str:
+        """Return how sure it is that ``best`` is the fastest, as text; empty without finals."""
+        finals = None if self._best is None else self._best.finals
+        if finals is None:
+            return ""
         entries = () if self._history is None else self._history.finals
         failed = Counter(str(entry.status) for entry in entries if not entry.ok)
         if not failed:
@@ -279,12 +288,30 @@ class TuneResult:
             return f"the other programs that could win failed when they were timed again: {counts}"
         return f"{finals}; failed when timed again: {counts}"
 
+    @property
+    def remarks(self) -> dict[str, str]:
+        """What makes the result less certain, by name; empty where nothing does.
+
+        ``machine``: it was busy with other work; ``wrong``: what the first wrong result is the
+        fault of; ``unverified``: a part of the program where results were not compared.
+        """
+        found = {}
+        if (disturbance := self.disturbance).busy:
+            found["machine"] = f"busy: {disturbance}"
+        if fault := self._describe_fault():
+            found["wrong"] = fault
+        if self.unreached:
+            more = f" (and {len(self.unreached) - 1} more)" if len(self.unreached) > 1 else ""
+            found["unverified"] = f"{self.unreached[0]}{more}"
+        return found
+
     def __repr__(self) -> str:
         """Name the workload, the number of records and the best latency; ``str`` says more."""
         best = f"best {describe_latency(self._best.latency)}" if self._best else "no best program"
         return f"<TuneResult of {self.workload.name}: {len(self.records)} records, {best}>"
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("result")
 
     def __str__(self) -> str:
         flops = self.workload.flops
@@ -302,14 +329,8 @@ class TuneResult:
         if parts := {name: spent / self.seconds for name, spent in self.time_split.items()}:
             shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
             lines.append(f"  time        {', '.join(shares)}")
-        if self._best is not None and self._best.finals is not None:
-            lines.append(f"  finals      {self._describe_finals(self._best.finals)}")
-        if (disturbance := self.disturbance).busy:
-            lines.append(f"  machine     busy: {disturbance}")
-        if fault := self._describe_fault():
-            lines.append(f"  wrong       {fault}")
-        if self.unreached:
-            more = f" (and {len(self.unreached) - 1} more)" if len(self.unreached) > 1 else ""
-            lines.append(f"  unverified  {self.unreached[0]}{more}")
+        if finals := self.describe_finals():
+            lines.append(f"  finals      {finals}")
+        lines += [f"  {name:<11} {text}" for name, text in self.remarks.items()]
         lines.append(f"  ended       {self.finished}")
         return "\n".join(lines)

@@ -2,3 +2,7 @@
 
 TVM renames its Python API in every release; an upgrade changes this folder only.
 """
+
+from schedlang.requirements import check_tvm as _check_tvm
+
+_check_tvm()

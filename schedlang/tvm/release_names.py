@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 
 import tvm_ffi
 
@@ -22,11 +23,17 @@ class ReleaseName:
         ``"ffi:name"`` is a function that TVM's libraries register.
     what: what it is used for.
     used_in: file of ``schedlang/tvm/`` that uses it, or the folder where many do.
+    needs: an optional package that TVM imports beside it; empty where it needs none.
     """
 
     path: str
     what: str
     used_in: str
+    needs: str = ""
+
+    def can_be_seen(self) -> bool:
+        """Tell whether the package that it needs is installed."""
+        return not self.needs or find_spec(self.needs) is not None
 
     def exists(self) -> bool:
         """Tell whether the installed TVM has it."""
@@ -78,12 +85,14 @@ NAMES = (
         "tvm.relax.frontend.onnx.onnx_frontend:_get_convert_map",
         "the operators that TVM reads from ONNX",
         "relax/frontends.py",
+        "onnx",
     ),
     _Name(
         "tvm.relax.frontend.torch.exported_program_translator:ExportedProgramImporter"
         "._retrieve_args",
         "a call's arguments as Relax expressions",
         "relax/torch/arguments.py",
+        "torch",
     ),
     _Name(
         "tvm_ffi.core:_lookup_or_register_type_info_from_type_key",
@@ -96,5 +105,5 @@ NAMES = (
 
 
 def moved() -> list[ReleaseName]:
-    """Return the names that the installed TVM does not have."""
-    return [name for name in NAMES if not name.exists()]
+    """Return the names that the installed TVM does not have, of those that can be seen here."""
+    return [name for name in NAMES if name.can_be_seen() and not name.exists()]

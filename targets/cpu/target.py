@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.errors import TargetError
 from schedlang.spaces.space import Space
 from schedlang.targets import host
-from schedlang.targets.cpu import features
+from schedlang.targets.cpu import features, kinship
 from schedlang.targets.cpu.assembly import generate_assembly
 from schedlang.targets.cpu.estimate import estimate_seconds
 from schedlang.targets.cpu.keys import parse_key
@@ -24,6 +24,7 @@ from schedlang.targets.deployment.library import compile_module
 from schedlang.targets.deployment.signature import signatures_of
 from schedlang.targets.description import size, table
 from schedlang.targets.errors import LibraryError
+from schedlang.targets.target import Target
 from schedlang.tvm import codegen, program
 from schedlang.tvm.analysis.nests.statements import statements
 from schedlang.tvm.packing import in_each_call
@@ -73,6 +74,10 @@ class CPUTarget(CPUMachine):
         except TargetError:
             return type(self)(HOST, self.cores, vector_bits=self.vector_bits)
         return self
+
+    def distance(self, other: Target) -> tuple[float, ...] | None:
+        """Return how unlike this CPU another one is; None for another architecture."""
+        return kinship.distance(self, other) if isinstance(other, CPUMachine) else None
 
     @classmethod
     def from_tvm_target(cls, target: CompilerTarget) -> CPUTarget:

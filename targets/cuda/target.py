@@ -13,7 +13,7 @@ from schedlang.errors import TargetError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
-from schedlang.targets.cuda import availability, blame, nvcc
+from schedlang.targets.cuda import availability, blame, kinship, nvcc
 from schedlang.targets.cuda.device import driver_version, read_device
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
@@ -22,6 +22,7 @@ from schedlang.targets.cuda.resolve import RATES
 from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.description import table
+from schedlang.targets.target import Target
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda
 from schedlang.tvm.codegen.cuda_source import cuda_source
@@ -93,6 +94,10 @@ class CUDATarget(CUDAMachine):
         except TargetError:
             return type(self)(DEVICE, self.arch)
         return self
+
+    def distance(self, other: Target) -> tuple[float, ...] | None:
+        """Return how unlike this GPU another one is; None for a newer architecture."""
+        return kinship.distance(self, other) if isinstance(other, CUDAMachine) else None
 
     @classmethod
     def from_tvm_target(cls, target: CompilerTarget) -> CUDATarget:

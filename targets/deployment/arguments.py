@@ -26,6 +26,14 @@ def as_tensor(position: int, argument: Any, parameter: Parameter, device: Device
         return argument
     if isinstance(argument, np.ndarray):
         return _from_numpy(position, argument, parameter, device)
+    return borrowed(position, argument)
+
+
+def borrowed(position: int, argument: Any) -> DeviceArray:
+    """Return a tensor of TVM's that shares the memory of any tensor with ``__dlpack__``.
+
+    Raises TypeError for what is none, and for one that does not give its memory.
+    """
     if not hasattr(argument, "__dlpack__"):
         raise TypeError(
             f"argument {position} is a {type(argument).__name__}; give a numpy array, a tensor of "

@@ -162,6 +162,17 @@ def test_tables_fit_the_terminal() -> None:
     assert narrow == ["a", f"  first  {'1' * 30}", "b", "  first  2"]
 
 
+def test_records_of_another_machine_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    workload = sl.workloads.softmax(8, 8)
+    other = sl.Target("cpu", cores=4096).key
+    with sl.open_database(file) as database:
+        put_program(database, workload)
+        database.append([replace(make_record(workload_key=workload.key), target_key=other)])
+    said = call("best", "softmax", "--m", "8", "--n", "8", "--database", file, code=1).stderr
+    assert f"--similar tries those of {other}; schedlang summary" in " ".join(said.split())
+
+
 def test_an_operator_is_called_as_it_was_typed(programs: str, tmp_path: Path) -> None:
     """Its name in papers, under which the API stores it, is the same workload."""
     file = tmp_path / "names.db"

@@ -92,8 +92,10 @@ def test_a_similar_program_is_verified_measured_and_kept(tmp_path: Path) -> None
     assert sl.best(workload, "cpu", path, similar=False) is None
     found = sl.best(workload, "cpu", path)
     assert found is not None
-    assert found.kind == "family"
-    assert "the schedule of the similar program 'C', verified and measured" in found.notes[0]
+    # Which is the fastest is a matter of luck.
+    assert found.kind in ("family", "default")
+    assert "the schedule of the similar program 'C'" in found.notes[0]
+    assert ", verified and raced here against " in found.notes[0]
     assert found.record.verified
     assert found.record.search == "transfer"
     a, b, d = inputs()
@@ -109,7 +111,7 @@ def test_a_similar_program_is_verified_measured_and_kept(tmp_path: Path) -> None
 def test_nothing_is_found(tuned: tuple[Database, sl.TuneResult], tmp_path: Path) -> None:
     database, _ = tuned
     assert sl.best(sl.workloads.get("SFM", m=8, n=8), "cpu", database) is None
-    assert sl.best(matmul(), sl.Target("cpu", cores=1), database) is None
+    assert sl.best(matmul(), sl.Target("cpu", cores=1), database, similar=False) is None
     for missing in (tmp_path / "none.db", str(tmp_path / "no folder" / "none.db")):
         with pytest.raises(DatabaseError, match="there is no such file to read; tune") as info:
             sl.best(matmul(), "cpu", missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from schedlang.database import (
     timing_in,
 )
 from schedlang.database.outcome import outcome_of
-from schedlang.database.programs import Unreadable
 from schedlang.errors import NoLatencyError
 from schedlang.measurement import Status, describe_latency
 from schedlang.networks.compiled.choices import recorded
@@ -29,6 +29,7 @@ from schedlang.report.facts import tiles
 from schedlang.report.numbers import latency_text
 from schedlang.report.views.context import Context
 from schedlang.tuning import read_result
+from schedlang.tuning.lookup import LookUp
 from tests.cli.calling import call, document
 from tests.tuning.scripted import Scripted
 from tests.tuning.test_reading import SPACE, WORKLOAD
@@ -96,9 +97,9 @@ def test_the_latency_of_the_finals_is_everywhere(tuned: tuple[Path, sl.TuneResul
 
 def test_a_network_takes_the_latency_of_the_finals(tuned: tuple[Path, sl.TuneResult]) -> None:
     file, result = tuned
-    unreadable = Unreadable()
-    with open_database(file, read_only=True) as opened:
-        [first, *_] = recorded(WORKLOAD, WORKLOAD.func, sl.Target("cpu"), opened, unreadable)
+    with ExitStack() as stack:
+        look_up = LookUp(file, sl.Target("cpu"), stack, similar=False)
+        [first, *_] = recorded(WORKLOAD, WORKLOAD.func, look_up)
     assert (first.latency, first.record) == (result.best.latency, result.best.record)
 
 

@@ -19,7 +19,7 @@ from schedlang.errors import SchedlangError
 from schedlang.metaschedule import as_tvm_database, export_json
 from schedlang.search.models.pretraining import pretrain
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.lookup.transfer import _proposals
+from schedlang.tuning.lookup.leads import leads
 from schedlang.tuning.warm_start.suggestions import suggestions
 from schedlang.tvm.program import structurally_equal
 from tests.database.plausible import make_record
@@ -242,8 +242,8 @@ def test_a_schedule_that_is_slower_than_none_is_not_tried_on_similar_programs(
             measurer=Scripted(latencies, REFERENCE),
             remeasure=True,
         )
-        given = _proposals(other, sl.Target("cpu"), database, Unreadable())
-        assert len(list(given)) == tried
+        given = leads(other, sl.Target("cpu"), database, Unreadable())
+        assert len(given) == tried
 
 
 def test_it_goes_where_its_run_goes(database: Database) -> None:

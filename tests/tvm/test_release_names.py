@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import schedlang.tvm
+from schedlang.tvm import release_names
 from schedlang.tvm.release_names import NAMES, ReleaseName, moved
 
 FOLDER = Path(schedlang.tvm.__file__).parent
@@ -29,6 +32,17 @@ def test_todays_tvm_has_all_names() -> None:
 def test_a_name_that_is_gone_is_found() -> None:
     for path in ("tvm.tir.schedule", "tvm.tirx:NoSuch", "tvm.runtime:Tensor.no", "ffi:no.such"):
         assert not ReleaseName(path, "", "").exists(), path
+
+
+def test_a_name_that_needs_what_is_not_installed_has_not_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = ReleaseName("tvm.relax:gone", "", "", needs="no_such_package")
+    monkeypatch.setattr(release_names, "NAMES", [gone])
+    assert not gone.can_be_seen() and moved() == []
+    found = ReleaseName("tvm.relax:gone", "", "", needs="numpy")
+    monkeypatch.setattr(release_names, "NAMES", [found])
+    assert found.can_be_seen() and moved() == [found]
 
 
 def test_private_names_are_in_the_table() -> None:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import re
-import tomllib
-from importlib import metadata
-from pathlib import Path
-
-from packaging.specifiers import SpecifierSet
 
 import schedlang
 from schedlang.cli.doctor.check import Check
+from schedlang.requirements import FFI, TVM, fits, install_command, requirements, version_of
 
-_FFI = "apache-tvm-ffi"
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)")
 # What an extra is for.
 _EXTRAS = {
     "torch": ("torch", "models of PyTorch; run --bench against it"),
@@ -35,7 +28,7 @@ def check_versions() -> Check:
         if found[name] is None or not fits(found[name] or "", spec)
     }
     shown = [f"schedlang {schedlang.__version__}"]
-    shown += [f"{name} {found[name]}" for name in ("apache-tvm", _FFI) if found.get(name)]
+    shown += [f"{name} {found[name]}" for name in (TVM, FFI) if found.get(name)]
     shown.append(f"Python {platform.python_version()}")
     figures = {"schedlang": schedlang.__version__, **found, "python": platform.python_version()}
     if not wanted:
@@ -48,8 +41,8 @@ def check_versions() -> Check:
         f"{name} {version or 'is not installed'}, needed {spec or 'in any version'}"
         for name, (version, spec) in wrong.items()
     ]
-    remedy = "pip install " + " ".join(f'"{name}{spec}"' for name, (_, spec) in wrong.items())
-    if _FFI in wrong:
+    remedy = install_command({name: spec for name, (_, spec) in wrong.items()})
+    if FFI in wrong:
         remedy += "  (with another one, TVM ends the process while tuning)"
     return Check("versions", "fail", "; ".join(texts), remedy, figures)
 
@@ -89,41 +82,6 @@ def check_compiler() -> Check:
         "none: kernels can be tuned and called, and no library can be exported",
         "install gcc or clang: apt-get install g++",
     )
-
-
-def requirements() -> dict[str, str]:
-    """Return what schedlang needs, by package, as ``"==0.27.0.post1"``; empty if not known.
-
-    It is read from the installed package, or from ``pyproject.toml`` beside a checkout.
-    """
-    project = Path(schedlang.__file__).resolve().parents[1] / "pyproject.toml"
-    if project.is_file():
-        declared = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
-        listed = declared.get("dependencies", []) if declared.get("name") == "schedlang" else []
-    else:
-        try:
-            listed = metadata.requires("schedlang") or []
-        except metadata.PackageNotFoundError:
-            listed = []
-    found = {}
-    for text in listed:
-        match = _REQUIREMENT.match(text)
-        if match and "extra ==" not in text:
-            found[match[1]] = match[2].strip(" ()").replace(" ", "")
-    return found
-
-
-def version_of(package: str) -> str | None:
-    """Return the version of an installed package; None where it is not."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def fits(version: str, spec: str) -> bool:
-    """Whether a version is one that ``spec`` allows: ``">=2.0,<3"``, ``"==0.27.0.post1"``."""
-    return SpecifierSet(spec).contains(version, prereleases=True)
 
 
 def check_environment() -> Check:

@@ -93,6 +93,14 @@ def compile_network(
             help="Time for choosing default schedules; functions left then get a hasty one.",
         ),
     ] = None,
+    similar: Annotated[
+        bool,
+        typer.Option(
+            "--similar",
+            help="Where there is no record, try schedules of other machines and of similar "
+            "programs: measures them.",
+        ),
+    ] = False,
     layout: Layout = "channels_last",
     progress: options.ShowProgress = None,
 ) -> Answer:
@@ -105,7 +113,9 @@ def compile_network(
     check_network(what, context.args)
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
-    compiled = sl.compile_network(network, database, machine, seconds=seconds, progress=progress)
+    compiled = sl.compile_network(
+        network, database, machine, seconds=seconds, similar=similar, progress=progress
+    )
     lines: list[str] = []
     document: dict[str, Any] = {"network": network.name, "target": machine.key, "verified": None}
     if verify and network.reference is not None:

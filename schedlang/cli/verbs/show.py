@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,10 @@ from schedlang.cli.output import note
 from schedlang.cli.showing import CODE, STORED, shown
 from schedlang.cli.verb import Answer, NothingFound, option_names, verb
 
+if TYPE_CHECKING:
+    from schedlang.targets import Target
+    from schedlang.workloads.workload import Workload
+
 
 @verb
 def best(
@@ -23,7 +28,11 @@ def best(
     database: options.DatabaseOption,
     target: options.Target = "cpu",
     similar: Annotated[
-        bool, typer.Option("--similar", help="Try schedules of similar programs: measures them.")
+        bool,
+        typer.Option(
+            "--similar",
+            help="Try schedules of other machines and of similar programs: measures them.",
+        ),
     ] = False,
     form: options.FormOption = "python",
 ) -> Answer:
@@ -34,8 +43,9 @@ def best(
     machine = target_of(target)
     found = sl.best(workload, machine, database, similar=similar)
     if found is None:
+        tried = "" if similar else _to_try(workload, machine, database)
         raise NothingFound(
-            f"{database} has no verified record of {workload.name} on {machine.key}; "
+            f"{database} has no verified record of {workload.name} on {machine.key}; {tried}"
             f"schedlang summary {database} lists what it has"
         )
     program = shown(found.schedule, form, machine)
@@ -52,6 +62,15 @@ def best(
         "program": program,
     }
     return Answer(f"{found}\n\n{program}", document)
+
+
+def _to_try(workload: Workload, machine: Target, database: Path) -> str:
+    """Say which other machines have records of a program; empty where none has."""
+    from schedlang.tuning.lookup import recorded_elsewhere
+
+    with opened(database) as held:
+        others = recorded_elsewhere(workload, machine, held)
+    return f"--similar tries those of {', '.join(others[:3])}; " if others else ""
 
 
 @verb

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from schedlang.database import Database, Record, Timing, timing_in
-from schedlang.database.programs import Unreadable
+from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
-from schedlang.targets import Target
 from schedlang.tuning.defaults.many import Default
-from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find
+from schedlang.tuning.lookup import UNVERIFIED, LookUp, UntunedWarning, was_tuned
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
@@ -55,27 +54,30 @@ class Choice:
         return math.nan if self.timing is None else self.timing.latency
 
 
-def recorded(
-    workload: Workload,
-    func: TensorFunction,
-    target: Target,
-    database: Database,
-    unreadable: Unreadable,
-) -> Iterator[Choice]:
+def recorded(workload: Workload, func: TensorFunction, look_up: LookUp) -> Iterator[Choice]:
     """Yield the programs of a database for a function, the best one first.
 
     What follows the first is for a program that cannot be compiled. ``func`` is the workload's
     function in the network. There are none where only the unscheduled program was measured.
     """
+    database = look_up.database
     tried: set[int | None] = set()
     while True:
-        found = find(workload, target, database, database, False, unreadable, tried)
+        try:
+            found = look_up.find(workload, tried)
+        except WorkloadError as error:  # of measuring it
+            text = f"{workload.name}: nothing can be tried on it: {error}"
+            warnings.warn(text, UntunedWarning, stacklevel=4)
+            return
         if found is None or found.record.id in tried:
             return
-        if found.unscheduled and not _was_tuned(found.record, database):
+        if found.unscheduled and not was_tuned(found.record, database):
             return  # nobody looked for a faster one
         if found.unscheduled and UNVERIFIED in found.notes:
             text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
+            warnings.warn(text, UntunedWarning, stacklevel=4)
+        if found.kind not in ("same", "exact"):
+            text = f"{workload.name}: {found.notes[0]}"
             warnings.warn(text, UntunedWarning, stacklevel=4)
         latency = _unscheduled_latency(found.record, database)
         if found.unscheduled:
@@ -92,14 +94,6 @@ def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
         order = range(len(func.params))
         made = program.with_parameters(schedule.mod[program.MAIN], order, func)
         yield Choice("hasty" if default.hasty else "default", made)
-
-
-def _was_tuned(record: Record, database: Database) -> bool:
-    """Whether candidates were measured, besides the unscheduled program that this is of."""
-    if database.frozen:
-        return True  # nothing else of them was kept
-    measured = database.query(record.workload_key, record.target_key)
-    return not all(one.unscheduled for one in measured)
 
 
 def _unscheduled_latency(record: Record, database: Database) -> float:

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from schedlang.database import Database
-from schedlang.database.programs import Unreadable
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.networks.compiled.building import Built, Function, build
 from schedlang.networks.compiled.choices import Choice, defaulted, recorded
@@ -23,7 +22,7 @@ from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.defaults.many import default_schedules
-from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
+from schedlang.tuning.lookup import LookUp, UntunedWarning
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
 from schedlang.tvm.relax.changed_calls import Twin, with_twins
@@ -42,6 +41,7 @@ def compile_network(
     target: Target | str = "cpu",
     *,
     seconds: float | None = None,
+    similar: bool = False,
     progress: bool | None = None,
 ) -> CompiledNetwork:
     """Compile a network with the best programs of a database: a callable like the model.
@@ -49,7 +49,8 @@ def compile_network(
     Each function gets the best verified record of its workload, as ``best`` finds it, of the same
     program or of one that computes the same. It stays as it is where the database says that no
     candidate is faster. A function without a record gets a default schedule, which was not
-    measured: the summary says so, and an ``UntunedWarning`` where there is a database.
+    measured: the summary says so, and an ``UntunedWarning`` where there is a database. It also says
+    whether the database has records of other machines for such functions.
 
     A record that cannot be applied any more is left out with an ``UnreadableWarning``, a program
     that cannot be compiled with an ``UntunedWarning``; the next best one takes its place.
@@ -63,6 +64,10 @@ def compile_network(
     seconds: time for choosing default schedules, from the call on. When it is over, functions that
         are left, those with the least arithmetic, get the first schedule that comes to hand, and
         the summary calls them ``"hasty"``. None sets no limit. Code generation is not limited.
+    similar: for a function without a record, try schedules of other machines and of similar
+        programs, as ``best`` does: some seconds for each on this machine, once, as the database
+        keeps the records. By default nothing is measured. An ``UntunedWarning`` says what was
+        taken.
     progress: show how far it is; None does so on a terminal and in a notebook.
 
     Ctrl-C ends the call. Raises ``DatabaseError`` when the database cannot be opened, and for a
@@ -75,23 +80,25 @@ def compile_network(
     target = as_target(target)
     if not target.on_host:
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
-    unreadable = Unreadable()
+    look_up = None
     with ExitStack() as stack:
         display = stack.enter_context(Display(f"compiling {network.name}", progress))
         mod, parameters = with_twins(network.mod, network.parameters, _twins_of(network))
         mod = prepared(mod, target.tvm_target())
         weights = Counter(call.function for call in calls(mod))
-        opened = None if database is None else opened_for_reading(database, stack)
+        if database is not None:
+            look_up = LookUp(database, target, stack, similar=similar)
         workloads = _workloads(mod, weights)
-        programs = _programs(mod, workloads, weights, target, opened, unreadable, budget, display)
+        programs = _programs(mod, workloads, weights, target, look_up, budget, display)
         functions = {name: Function(name, found) for name, found in programs.items()}
         display.enter("generating code")
         built = build(mod, parameters, functions.values(), target)
-    unreadable.warn()
-    untuned = [one.name for one in functions.values() if one.choice.record is None]
-    if database is not None and untuned:
-        message = f"what has no record on {target.key} is not tuned: {listed(untuned)}"
-        warnings.warn(message, UntunedWarning, stacklevel=2)
+    if look_up is not None:
+        look_up.unreadable.warn()
+        untuned = [one.name for one in functions.values() if one.choice.record is None]
+        if untuned:
+            about = f"what has no record on {target.key} is not tuned{look_up.advice}"
+            warnings.warn(f"{about}: {listed(untuned)}", UntunedWarning, stacklevel=2)
     return CompiledNetwork(network, target, built, _summary(network, weights, functions, built))
 
 
@@ -110,18 +117,18 @@ def _programs(
     workloads: Mapping[str, Workload],
     weights: Mapping[str, int],
     target: Target,
-    database: Database | None,
-    unreadable: Unreadable,
+    look_up: LookUp | None,
     budget: Budget,
     display: Display,
 ) -> dict[str, Iterator[Choice]]:
     """The programs of each function: of the database, or its default."""
     funcs = program.named_functions(mod)
     found: dict[str, Iterator[Choice]] = {}
-    if database is not None:
-        display.enter("reading records")
-        for name, workload in workloads.items():
-            records = recorded(workload, funcs[name], target, database, unreadable)
+    if look_up is not None:
+        display.enter("reading records", len(workloads))
+        for done, (name, workload) in enumerate(workloads.items()):
+            display.tell(done)
+            records = recorded(workload, funcs[name], look_up)
             first = next(records, None)
             if first is not None:
                 found[name] = chain([first], records)

@@ -20,6 +20,7 @@ from schedlang.networks.compiled.c_library import write_network
 from schedlang.networks.compiled.summary import Summary
 from schedlang.networks.network import Network
 from schedlang.networks.verification import Verification
+from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.destination import check_destination
@@ -187,6 +188,9 @@ class CompiledNetwork:
             name=name,
             compiler=compiler,
         )
+
+    _repr_pretty_ = show_text
+    _repr_html_ = html_method("compiled_network")
 
     def __str__(self) -> str:
         """Write its name and the summary."""

@@ -117,6 +117,11 @@ class Summary(Sequence[TaskSummary]):
         for row in rows:
             cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
             lines.append("  ".join([*cells, row[-2].ljust(11), row[-1]]))
+        lines += self.totals()
+        return "\n".join(line.rstrip() for line in lines)
+
+    def totals(self) -> list[str]:
+        """Return the time of all calls, what the tasks run, and the time of a call, as lines."""
         calls = f"{sum(task.weight for task in self.tasks)} calls"
         said = f"{calls}, none of them measured"
         if not math.isnan(self.latency):
@@ -126,10 +131,10 @@ class Summary(Sequence[TaskSummary]):
             for origin in get_args(Origin)
             if any(task.origin == origin for task in self.tasks)
         ]
-        lines.append(f"{said}; tasks: {', '.join(counts) or 'none'}")
+        lines = [f"{said}; tasks: {', '.join(counts) or 'none'}"]
         if not math.isnan(self.call):
             lines.append(f"one call takes {latency_text(self.call)}{self._why_slower()}")
-        return "\n".join(line.rstrip() for line in lines)
+        return lines
 
     def _why_slower(self) -> str:
         if not self.slowdown >= _SLOWER:

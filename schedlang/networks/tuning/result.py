@@ -15,7 +15,7 @@ from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
 from schedlang.networks.totals import Total, latency_text
-from schedlang.printed import show_text
+from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult
 
@@ -62,6 +62,11 @@ class TaskResult:
     def speedup(self) -> float:
         """Reference latency over best latency; a lower bound where measuring it was cut off."""
         return self.reference_latency / self.latency
+
+    @property
+    def note(self) -> str:
+        """Why the task was not tuned, or that it keeps the default schedule; else empty."""
+        return self.failed or ("the default schedule" if self.keeps_default else "")
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,15 @@ class NetworkResult:
         return self.total.complete
 
     @property
+    def unmeasured(self) -> int:
+        """Number of tasks whose latency is not known."""
+        return sum(math.isnan(one.latency) for one in self.tasks)
+
+    def by_share(self) -> list[TaskResult]:
+        """Return the tasks, those that take most of the time first."""
+        return sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
+
+    @property
     def speedup(self) -> float:
         """Latency of the unscheduled programs over that of the best ones, where both are known."""
         known = [one for one in self.tasks if not math.isnan(one.speedup)]
@@ -157,12 +171,13 @@ class NetworkResult:
         return executable
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("network_result")
 
     def __str__(self) -> str:
         names = ", ".join(network.name for network in self.networks)
         # Where the trials were used up, their number says why it ended.
         ended = "" if self.finished == f"{self.trials} trials" else f"; {self.finished}"
-        missing = sum(math.isnan(one.latency) for one in self.tasks)
+        missing = self.unmeasured
         unknown = f" ({missing} of {len(self.tasks)} tasks not measured)" if missing else ""
         lines = [
             f"{names} on {self.target.key}: {self.total} in tensor functions{unknown}, "
@@ -172,10 +187,8 @@ class NetworkResult:
         ]
         if (disturbance := self.disturbance).busy:
             lines.insert(1, f"  machine busy: {disturbance}")
-        ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
-        for one in ordered:
-            note = one.failed or ("the default schedule" if one.keeps_default else "")
-            note = f"  ({note})" if note else ""
+        for one in self.by_share():
+            note = f"  ({one.note})" if one.note else ""
             share = "-" if math.isnan(one.share) else f"{one.share:.1%}"
             lines.append(
                 f"  {sum(one.weights):5d}  {share:>6}  {latency_text(one.latency):>10}"

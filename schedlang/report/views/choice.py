@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.plot.kernels import loss_text
-from schedlang.report.numbers import count_text
+from schedlang.printed import count_text
 from schedlang.report.views.view import Table, View
 from schedlang.shapes import ShapeSet
 from schedlang.shapes.extents import Range

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from schedlang.database.history import RunHistory
 from schedlang.plot.convergence import Over, convergence_chart
+from schedlang.printed import count_text
 from schedlang.report.datasets import Datasets
-from schedlang.report.numbers import count_text, duration_text, latency_text, percent_text
+from schedlang.report.numbers import duration_text, latency_text, percent_text
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import Chart, Table, View, spec_of
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from schedlang.plot.importance import LIKELY, MOST_SITES, TOO_FEW, importance_chart
 from schedlang.plot.tables.decisions import Weight
-from schedlang.report.numbers import count_text, percent_text
+from schedlang.printed import count_text
+from schedlang.report.numbers import percent_text
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import Chart, Table, View, spec_of
 

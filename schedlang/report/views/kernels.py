@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from schedlang.plot.kernels import kernels_chart, loss_text, ordered, short_text
+from schedlang.printed import count_text
 from schedlang.report.datasets import Datasets
-from schedlang.report.numbers import count_text, latency_text
+from schedlang.report.numbers import latency_text
 from schedlang.report.views.view import Chart, Table, View, spec_of
 from schedlang.shapes.cover import mean_of
 from schedlang.shapes.ranges import RangeKernels

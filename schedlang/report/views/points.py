@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from schedlang.report.numbers import count_text, latency_text, number_text
+from schedlang.printed import count_text
+from schedlang.report.numbers import latency_text, number_text
 from schedlang.report.views.view import Table, View
 from schedlang.shapes import PointKernel, ShapeSet
 from schedlang.shapes.extents import text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from schedlang.plot.rejections import rejections_chart, why_empty
 from schedlang.plot.tables.rejections import REST, reasons_of, rejection_places
-from schedlang.report.numbers import count_text, percent_text
+from schedlang.printed import count_text
+from schedlang.report.numbers import percent_text
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import Chart, Table, View, spec_of
 

@@ -6,7 +6,8 @@ from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.measurement.phase import worker_name
 from schedlang.plot.tables.time_line import ACTIVITIES, TimeLine, time_line
 from schedlang.plot.timeline import timeline_chart, why_empty
-from schedlang.report.numbers import count_text, duration_text, percent_text
+from schedlang.printed import count_text
+from schedlang.report.numbers import duration_text, percent_text
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import Chart, Table, View, spec_of
 

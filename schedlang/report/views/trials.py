@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.plot.style import significant
-from schedlang.report.numbers import count_text
+from schedlang.printed import count_text
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import View
 

@@ -13,8 +13,8 @@ from schedlang.database.record import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.plot.tables.decisions import read_decisions
-from schedlang.printed import first_line
-from schedlang.report.numbers import count_text, latency_text
+from schedlang.printed import count_text, first_line
+from schedlang.report.numbers import latency_text
 from schedlang.report.side_by_side import Part, side_by_side
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import Table, View

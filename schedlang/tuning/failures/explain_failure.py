@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable
+from schedlang.database.reading import opened_for_reading
 from schedlang.errors import SchedlangError
 from schedlang.formats.python import statement
 from schedlang.instructions.instruction import Instruction, Line
@@ -24,7 +25,6 @@ from schedlang.targets import Target, as_target
 from schedlang.tuning.arguments import describe_problem, own_problem, reserve_measurer
 from schedlang.tuning.failures.explanation import FailureExplanation, Prefix, Suspect
 from schedlang.tuning.failures.prefixes import INVALID, LATE, Prefixes
-from schedlang.tuning.lookup import opened_for_reading
 from schedlang.tuning.records import verification_of
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload

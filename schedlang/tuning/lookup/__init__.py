@@ -1,26 +1,21 @@
 """Looking up what a database has for a workload: ``best``, ``apply``, and what they say of it."""
 
 from schedlang.tuning.lookup.frozen import Frozen, freeze
-from schedlang.tuning.lookup.look_up import (
-    UNVERIFIED,
-    PackingWarning,
-    UntunedWarning,
-    apply,
-    best,
-    find,
-    opened_for_reading,
-)
-from schedlang.tuning.lookup.match import Match
+from schedlang.tuning.lookup.leads import recorded_elsewhere
+from schedlang.tuning.lookup.look_up import PackingWarning, UntunedWarning, apply, best
+from schedlang.tuning.lookup.match import UNVERIFIED, Match
+from schedlang.tuning.lookup.order import LookUp, was_tuned
 
 __all__ = [
     "UNVERIFIED",
     "Frozen",
+    "LookUp",
     "Match",
     "PackingWarning",
     "UntunedWarning",
     "apply",
     "best",
-    "find",
     "freeze",
-    "opened_for_reading",
+    "recorded_elsewhere",
+    "was_tuned",
 ]

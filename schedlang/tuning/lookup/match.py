@@ -17,7 +17,10 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorFunction, TensorProgram
 
-Kind = Literal["same", "exact", "family", "kin"]
+Kind = Literal["same", "exact", "device", "family", "kin", "default"]
+
+UNVERIFIED = "there are faster records that were not verified"
+PACKED = "the latency leaves out packing, which sl.compile_network does once, ahead of all calls"
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,11 @@ class Match:
         be that of the unscheduled program, where no candidate is faster.
     schedule: the record's trace, applied.
     kind: ``"same"`` if the record is of this program, up to names; ``"exact"`` if it is of a
-        program with the same exact key, which computes the same function; ``"family"`` if the
-        trace is of a similar program, and ``record`` of its measurement on this one; ``"kin"``
-        likewise, if the trace was carried over from a program of other shapes.
-    notes: differences that matter, as text: another toolchain, another program.
+        program with the same exact key, which computes the same function. Of the others, ``record``
+        is that of a measurement that the look-up made: ``"device"`` if the schedule was found on
+        another machine; ``"family"`` if it is of a similar program; ``"kin"`` if it is of a program
+        of other shapes; ``"default"`` if none of these was faster than the default schedule.
+    notes: differences that matter, as text: another toolchain, another machine, another program.
     timing: samples of the record: of the newest finals that it was in, else of the search.
     """
 

@@ -1,136 +1,201 @@
-"""Schedules of similar programs, tried on another one (deplodock, part 3, rule 5)."""
+"""Schedules of relatives, raced on this machine against the default schedule.
+
+Those of similar programs are rule 5 of deplodock, part 3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import islice, takewhile
+import math
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 
-from schedlang.database import Database, Record, Timing
-from schedlang.database.programs import Unreadable, replayed
-from schedlang.errors import TargetError
+from schedlang.database import Database, FinalsEntry, Record, Timing, open_database
+from schedlang.database.programs import Unreadable, put_program
+from schedlang.errors import DatabaseError, TargetError
 from schedlang.language.schedule import Schedule
-from schedlang.measurement import Candidate
+from schedlang.measurement import Candidate, Measurer
+from schedlang.measurement.measurer import DEFAULT_ID
+from schedlang.measurement.problem import Problem
 from schedlang.search import Proposal
-from schedlang.targets import Target, toolchain_key
-from schedlang.tuning.lookup.match import Kind, Match
-from schedlang.tuning.records import as_record, blank_record, unscheduled_record
-from schedlang.tuning.warm_start.kin import carried_over, nearest_kin
-from schedlang.tvm import program
-from schedlang.tvm.analysis.layout import only_moves_data
+from schedlang.targets import Target
+from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.lookup.leads import Lead, is_known, leads
+from schedlang.tuning.lookup.match import PACKED, Kind, Match
+from schedlang.tuning.records import (
+    as_record,
+    blank_record,
+    finals_entries,
+    packed_ahead,
+    unscheduled_record,
+)
+from schedlang.tuning.session import Measuring
 from schedlang.workloads.workload import Workload
 
-# Number of similar workloads, of those of other shapes, and of the fastest programs of each.
-_WORKLOADS = 8
-_KIN = 4
-_OF_EACH = 2
+# Planned seconds of the samples that are taken in turns.
+_RACE_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A program that was measured; the id of its record is its place among those, from 1 on."""
+
+    record: Record
+    schedule: Schedule
+    kind: Kind
+    origin: str
+
+
+def racing(target: Target, stack: ExitStack) -> Measuring:
+    """Return what ``transfer`` measures with: workers start when one is needed, and stay."""
+    return Measuring(None, target, Problem(verify="all"), stack)
 
 
 def transfer(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> list[Match]:
-    """Try schedules of similar programs on this machine, which must be the target.
+    workload: Workload,
+    target: Target,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+    measuring: Measuring,
+    unreadable: Unreadable,
+) -> Match | None:
+    """Race schedules of relatives on this machine, which must be the target; return the fastest.
 
-    They are those of the family; without any, those of the nearest programs of other shapes
-    (``Workload.kin_key``). A program that the database has a record of is not tried again. On
-    another machine there are none. Programs that cannot be read are noted in ``unreadable``.
-
-    Returns a match for each program that was tried, whether it succeeded or not, and for the
-    unscheduled program last, if it was measured to the end. No database has their records yet.
+    The schedules are those of ``leads``, with the default schedule and the unscheduled program. All
+    are verified and measured, and those that could be the fastest are timed in turns. The records
+    are stored in ``database``, which is open as ``opened``, so that the next look-up finds the
+    winner. None where there are no leads, where nothing succeeds, and on another machine.
     """
     try:
         target.check_present()
     except TargetError:
-        return []
-    found = list(_proposals(workload, target, database, unreadable))
+        return None
+    found = leads(workload, target, opened, unreadable)
     if not found:
-        return []
-    tried: list[Match] = []
+        return None
+    default = default_schedule(found[0].proposal.trace.workload or workload, target)
+    entered = _with_default(found, default, workload, target, opened)
+    measurer = measuring.on(workload)
+    tried = _measured(entered, workload, target, measurer)
+    board = Leaderboard(len(entered), verified=True, kept=_key_of_default(entered))
+    for one in tried:
+        if one.record.unscheduled:
+            board.add_unscheduled(one.record, one.schedule)
+        else:
+            board.add(one.record, one.schedule)
+    finals, _ = board.hold_finals(
+        lambda candidates, _: measurer.remeasure(candidates, budget_seconds=_RACE_SECONDS)
+    )
+    if not board.fastest_first:
+        _keep(tried, [], workload, opened, database)
+        return None
+    entries = finals_entries(board, finals)
+    [winner] = [one for one in tried if one.record.id == board.fastest_first[0].record.id]
+    records = _keep(tried, entries, winner.schedule.trace.workload or workload, opened, database)
+    entry = _entry_of(winner, entries)
+    record = records[tried.index(winner)]
+    notes = [_note(winner, tried, entries, target)]
+    if packed_ahead(record):
+        notes.append(PACKED)
     order = tuple(range(len(workload.args)))
+    timing = Timing(record, entry)
+    return Match(
+        workload, record, winner.schedule, winner.kind, tuple(notes), target, order, timing
+    )
 
-    def enter(record: Record, schedule: Schedule, kind: Kind, note: str) -> None:
-        note = f"no record for this program: {note}"
-        timing = Timing(record)
-        tried.append(Match(workload, record, schedule, kind, (note,), target, order, timing))
 
+def _with_default(
+    found: Sequence[Lead], default: Schedule, workload: Workload, target: Target, opened: Database
+) -> list[Lead]:
+    """Return the default schedule, unless the database knows it, and what differs from it."""
+    proposal = Proposal(DEFAULT_ID, default)
+    others = [one for one in found if one.proposal.program_key != proposal.program_key]
+    if not len(default.trace) or is_known(proposal, workload, target, opened):
+        return others  # the unscheduled program is measured anyway
+    return [Lead(proposal, "default", "took the default schedule"), *others]
+
+
+def _key_of_default(entered: Sequence[Lead]) -> str:
+    return next((one.proposal.program_key for one in entered if one.kind == "default"), "")
+
+
+def _measured(
+    entered: Sequence[Lead], workload: Workload, target: Target, measurer: Measurer
+) -> list[_Tried]:
+    """Verify and measure schedules, and the unscheduled program, which is last."""
     blank = blank_record(workload, target, "transfer", None)
-    with target.measurer(workload, verify="all") as measurer:
-        candidates = [Candidate(proposal.id, proposal.schedule.mod) for proposal, *_ in found]
-        for measured in measurer.measure(candidates):
-            proposal, name, other_shapes = found[measured.id]
-            record = replace(as_record(blank, proposal, measured), proposal=None)
-            shapes = " of other shapes" if other_shapes else ""
-            note = (
-                f"applied the schedule of the similar program {name!r}{shapes}, verified and "
-                "measured on this one"
-            )
-            enter(record, proposal.schedule, "kin" if other_shapes else "family", note)
-        latency = measurer.reference_latency
-        if measurer.reference_complete:
-            record = unscheduled_record(blank, workload, latency)
-            note = f"{len(tried)} schedules of similar ones were tried"
-            enter(record, Schedule(workload), "same", note)
+    tried: list[_Tried] = []
+    candidates = [
+        Candidate.of(one.proposal.schedule, number, one.proposal.program_key)
+        for number, one in enumerate(entered)
+    ]
+    for measurement in measurer.measure(candidates):
+        lead = entered[measurement.id]
+        record = as_record(blank, lead.proposal, measurement)
+        record = replace(record, id=len(tried) + 1, proposal=None)
+        tried.append(_Tried(record, lead.proposal.schedule, lead.kind, lead.origin))
+    latency = measurer.reference_latency
+    if measurer.reference_complete and 0 < latency < math.inf:
+        record = replace(unscheduled_record(blank, workload, latency), id=len(tried) + 1)
+        tried.append(_Tried(record, Schedule(workload), "same", ""))
     return tried
 
 
-def _proposals(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> Iterator[tuple[Proposal, str, bool]]:
-    """Yield what traces of similar programs make of this one, and name and kind of the former."""
-    tried: set[str] = set()
-    for source in (_family, _kin):
-        for schedule, name in source(workload, target, database, unreadable):
-            proposal = Proposal(len(tried), schedule)
-            program_key = proposal.program_key
-            known = database.query(
-                workload.key, target.key, toolchain_key(), limit=1, program_key=program_key
+def _entry_of(one: _Tried, entries: Sequence[FinalsEntry]) -> FinalsEntry | None:
+    return next((entry for entry in entries if entry.record_id == one.record.id and entry.ok), None)
+
+
+def _note(
+    winner: _Tried, tried: Sequence[_Tried], entries: Sequence[FinalsEntry], target: Target
+) -> str:
+    """Say what was taken, and how it did against the default schedule."""
+    others = sum(one.kind not in ("same", "default") for one in tried)
+    text = f"no record of this program on {target.key}: "
+    if winner.kind == "same":
+        return f"{text}the default schedule and {others} others were tried"
+    text += f"{winner.origin}, verified and raced here against "
+    if winner.kind == "default":
+        relatives = sorted({one.origin for one in tried if one.kind not in ("same", "default")})
+        return f"{text}{others} others ({'; '.join(relatives)})"
+    default = next((one for one in tried if one.kind == "default"), None)
+    if default is None:
+        return f"{text}the unscheduled program"
+    if not default.record.ok:
+        return f"{text}the default schedule, which fails ({default.record.status})"
+    pair = [_entry_of(one, entries) for one in (default, winner)]
+    slow, fast = (
+        entry.latency if entry is not None and None not in pair else one.record.latency
+        for entry, one in zip(pair, (default, winner), strict=True)
+    )
+    return f"{text}the default schedule: {slow / fast:.2f} times its speed"
+
+
+def _keep(
+    tried: Sequence[_Tried],
+    entries: Sequence[FinalsEntry],
+    program: Workload,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+) -> list[Record]:
+    """Store the records; return them, without ids where the file cannot be written.
+
+    That of the unscheduled program too: else the slower ones would be all that the next look-up
+    finds. ``program`` has the names of blocks that the winner's trace has.
+    """
+    made = [replace(one.record, id=None) for one in tried]
+    try:
+        with (
+            nullcontext(opened) if opened is database else open_database(database) as writable,
+            writable.transaction(),
+        ):
+            put_program(writable, program)
+            stored = writable.append(made)
+            numbers = {one.record.id: new.id or 0 for one, new in zip(tried, stored, strict=True)}
+            writable.add_finals(
+                replace(entry, record_id=numbers[entry.record_id]) for entry in entries
             )
-            if program_key not in tried and not known:
-                tried.add(program_key)
-                yield proposal, name, source is _kin
-        if tried:
-            return
-
-
-def _family(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> Iterator[tuple[Schedule, str]]:
-    """Yield schedules of programs of the family, and the names of these."""
-    for key, _ in database.workloads(family_key=workload.family_key)[:_WORKLOADS]:
-        source = unreadable.workload(database, key)
-        if source is None:
-            continue
-        for record in _fastest(key, target, database):
-            schedule = _transferred(record, source, workload)
-            if schedule is not None:
-                yield schedule, record.workload_name
-
-
-def _kin(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> Iterator[tuple[Schedule, str]]:
-    """Yield schedules of the nearest programs of other shapes, and the names of these."""
-    moves = only_moves_data(workload.func)
-    space = target.movement_space() if moves else target.default_space()
-    kin = nearest_kin(database, workload, unreadable)
-    tuned = ((key, source) for key, source in kin if _fastest(key, target, database))
-    for key, source in islice(tuned, _KIN):
-        for record in _fastest(key, target, database):
-            schedule = carried_over(record, source, workload, space)
-            if schedule is not None:
-                yield schedule, record.workload_name
-
-
-def _fastest(key: str, target: Target, database: Database) -> list[Record]:
-    """Return the fastest records of a workload; what is slower than no schedule is of no use."""
-    found = database.best(key, target.key, n=_OF_EACH, verified=True)
-    return list(takewhile(lambda record: not record.unscheduled, found))
-
-
-def _transferred(record: Record, source: Workload, workload: Workload) -> Schedule | None:
-    """Apply the trace of a similar program to this one, with blocks matched by their order."""
-    theirs, ours = source.structure.blocks, workload.structure.blocks
-    if len(theirs) != len(ours) or len(set(theirs)) != len(theirs):
-        return None
-    named = program.rename_blocks(workload.func, dict(zip(ours, theirs, strict=True)))
-    return replayed(record, Workload(program.as_main(named), workload.name))
+            return stored
+    except DatabaseError:
+        return made  # a file that may only be read: they are measured again the next time

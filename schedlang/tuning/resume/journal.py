@@ -18,7 +18,7 @@ from typing import Any, Self
 from schedlang.database import Ask, Database, Record, Run
 from schedlang.database.owner import is_alive, this_process
 from schedlang.database.run import LONGEST_STATE
-from schedlang.errors import DatabaseError, SchedlangError
+from schedlang.errors import DatabaseError, RunInUseError, SchedlangError
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.search import Proposal, Recorded, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
@@ -269,7 +269,7 @@ def open_journal(
 ) -> Journal:
     """Continue the newest run of the same identity, or start ``fresh``.
 
-    ``anew`` begins it in any case. DatabaseError when another process works on it.
+    ``anew`` begins it in any case. RunInUseError when another process works on it.
     """
     return Journal(database, _claimed(database, fresh, anew=anew), clock)
 
@@ -291,7 +291,7 @@ def _claimed(database: Database, fresh: Run, *, anew: bool) -> Run:
             return database.add_run(replace(fresh, owner=owner))
         assert found.id is not None
         if found.owner and is_alive(found.owner):
-            raise DatabaseError(
+            raise RunInUseError(
                 f"process {found.owner.partition(':')[0]} already executes this run in this "
                 "database; wait for it, or give another seed or database"
             )

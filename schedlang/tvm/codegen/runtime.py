@@ -123,8 +123,9 @@ def aligned_array(shape: Sequence[int], dtype: str | np.dtype[Any]) -> np.ndarra
     kind = np.dtype(dtype)
     size = math.prod(shape) * kind.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(kind).reshape(tuple(shape))
+    # Not memory.ctypes.data, which takes a microsecond more.
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return np.ndarray(tuple(shape), kind, memory, start)
 
 
 def is_aligned(array: np.ndarray[Any, Any]) -> bool:

@@ -17,10 +17,12 @@ from schedlang.tvm.schedule.ffi import (
     get_statement,
     get_trace,
     loop_extent,
+    loop_variable,
     new_schedule,
     new_traced_schedule,
     primitive,
     scope_of,
+    vectorize_part,
 )
 
 __all__ = [
@@ -40,8 +42,10 @@ __all__ = [
     "get_statement",
     "get_trace",
     "loop_extent",
+    "loop_variable",
     "new_schedule",
     "new_traced_schedule",
     "primitive",
     "scope_of",
+    "vectorize_part",
 ]

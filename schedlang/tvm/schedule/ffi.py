@@ -102,6 +102,21 @@ def loop_extent(sch: TVMSchedule, loop: Any) -> int:
     return extent
 
 
+def vectorize_part(sch: TVMSchedule, loop: Any, lanes: int) -> Any:
+    """Vectorize a loop whose extent is not constant, in parts of ``lanes`` iterations.
+
+    Returns the variable of the loop over a part.
+    """
+    _, inner = sch.split(loop, [None, lanes])
+    sch.vectorize(inner)
+    return loop_variable(sch, inner)
+
+
+def loop_variable(sch: TVMSchedule, loop: Any) -> Any:
+    """Return the variable of a loop."""
+    return get_statement(sch, loop).loop_var
+
+
 def index_dtype(sch: TVMSchedule, block: Any) -> str:
     """Return the data type of a block's indices: of its variables, or else of what it accesses."""
     stmt = get_statement(sch, block)

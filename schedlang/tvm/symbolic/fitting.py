@@ -8,8 +8,10 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-# Divisors of rounded quotients, as strides and unit sizes give them.
+# Divisors of rounded quotients, as strides and unit sizes give them, and the largest factor of an
+# extent that is more than a divisor.
 _DIVISORS = range(2, 33)
+_FACTOR = 4
 _DEGREE = 3
 
 Point = Mapping[str, int]
@@ -107,7 +109,7 @@ def _quotient(values: Sequence[int], points: Sequence[Point]) -> Formula | None:
         extents = np.array([point[name] for point in points])
         wanted = np.array(values)
         for divisor in _DIVISORS:
-            for factor in range(1, divisor):
+            for factor in range(1, max(divisor, _FACTOR + 1)):
                 # b lies between what each value allows.
                 low = int((wanted * divisor - factor * extents).max())
                 high = int(((wanted + 1) * divisor - 1 - factor * extents).min())

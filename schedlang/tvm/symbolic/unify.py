@@ -77,7 +77,7 @@ def unify(points: Sequence[Point], mods: Sequence[IRModule]) -> SymbolicProgram:
     varying = [name for name in points[0] if len({point[name] for point in points}) > 1]
     readings = {name: _reading(name, shapes) for name in varying}
     first = funcs[0]
-    symbols = _Symbols(first, readings)
+    symbols = _Symbols(first, readings, shapes)
     following = iter(formulas)
     made = _with_integers(first, lambda old: symbols.number(next(following), old))
     unified = SymbolicProgram(program.as_main(made), readings, shapes, first, tuple(formulas))
@@ -142,12 +142,20 @@ def _reading(name: str, shapes: Sequence[Sequence[Formula]]) -> Reading:
 class _Symbols:
     """The variables of a program, and expressions of them."""
 
-    def __init__(self, func: tirx.PrimFunc, readings: Mapping[str, Reading]) -> None:
+    def __init__(
+        self,
+        func: tirx.PrimFunc,
+        readings: Mapping[str, Reading],
+        shapes: Sequence[Sequence[Formula]],
+    ) -> None:
         self._extents: dict[str, Any] = {}
+        # What a call reads must be a variable by itself.
+        self._read: dict[Formula, Any] = {}
         for name, reading in readings.items():
             size = func.params[reading.argument].ty.shape[reading.axis]
             dtype = size.ty.dtype
             read = tirx.Var(name, dtype)
+            self._read[shapes[reading.argument][reading.axis]] = read
             self._extents[name] = read - reading.more if reading.more else read
 
     def number(self, formula: Formula, old: Any) -> Any:
@@ -155,6 +163,9 @@ class _Symbols:
         if formula.is_constant:
             return old
         dtype = old.ty.dtype
+        known = self._read.get(formula)
+        if known is not None and not _differ(known, dtype):
+            return known
         total = None
         for names, coefficient in formula.terms:
             value = tirx.IntImm(dtype, coefficient)

@@ -16,6 +16,7 @@ from tvm import relax
 
 import schedlang as sl
 from schedlang.database import Database
+from schedlang.errors import WorkloadError
 from schedlang.networks import Network
 from schedlang.targets import host
 from schedlang.tuning.defaults import many
@@ -252,3 +253,54 @@ def test_when_the_time_is_over_the_rest_gets_hasty_schedules(
     assert any("generating code" in one for one in said)
     with pytest.raises(ValueError, match="seconds=0"):
         sl.compile_network(network, seconds=0)
+
+
+OTHER = sl.Target("cpu", cores=4096, vector_bits=TARGET.vector_bits).key
+"""A larger machine of this kind."""
+
+
+def test_records_of_another_machine_are_told_and_not_taken(
+    network: Network, database: Database
+) -> None:
+    task = network.tasks[0]
+    store(database, task, 1e-4, parallel(task), target_key=OTHER)
+    with pytest.warns(sl.UntunedWarning, match=f"records of {OTHER}: similar=True fits them"):
+        exe = sl.compile_network(network, database)
+    assert {one.record for one in exe.summary} == {None}
+    assert database.query(target_key=TARGET.key) == []
+
+
+def test_they_are_raced_where_that_is_asked(network: Network, database: Database) -> None:
+    task = network.tasks[0]
+    wanted = parallel(task)
+    store(database, task, 1e-4, wanted, target_key=OTHER)
+    told = f"{task.name}: no record of this program on {TARGET.key}: "
+    with pytest.warns(sl.UntunedWarning) as caught:
+        exe = sl.compile_network(network, database, similar=True)
+    row = next(one for one in exe.summary if one.name == task.name)
+    records = database.query(task.workload.key, TARGET.key)
+    # Which program is the fastest is a matter of luck; that of the other machine was in the race.
+    assert row.record in {one.id for one in records} and row.origin in ("tuned", "unscheduled")
+    assert wanted.trace.to_json() in {one.trace_json for one in records}
+    assert not math.isnan(row.unscheduled_latency) and exe.verify().passed
+    if row.origin == "tuned":
+        assert any(str(one.message).startswith(told) for one in caught)
+    # The records are there now: nothing is measured, nor told.
+    with pytest.warns(sl.UntunedWarning) as caught:
+        again = sl.compile_network(network, database, similar=True)
+    assert not any("no record of this program" in str(one.message) for one in caught)
+    assert {one.name: one.record for one in again.summary}[task.name] == row.record
+
+
+def test_a_function_that_cannot_be_measured_has_its_default(
+    network: Network, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measurer(*_: Any, **__: Any) -> None:
+        raise WorkloadError("the unscheduled program fails")
+
+    monkeypatch.setattr(type(TARGET), "measurer", measurer)
+    task = network.tasks[0]
+    store(database, task, 1e-4, parallel(task), target_key=OTHER)
+    with pytest.warns(sl.UntunedWarning, match="nothing can be tried on it: the unscheduled"):
+        exe = sl.compile_network(network, database, similar=True)
+    assert {one.record for one in exe.summary} == {None} and exe.verify().passed

@@ -1,0 +1,239 @@
+"""``tune_shapes``: from shapes to a callable that is right for each of them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te
+
+import schedlang as sl
+
+TARGET = sl.Target("cpu", cores=2)
+
+
+def dense(rows: int, width: int) -> Any:
+    """``rows`` by 32 times 32 by ``width``."""
+    return sl.workloads.matmul(rows, width, 32)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database."""
+    return tmp_path_factory.mktemp("shapes") / "tune.db"
+
+
+def tuned(file: Path | None, shapes: Any, **given: Any) -> sl.ShapeSet:
+    """Tune with few trials."""
+    settings: dict[str, Any] = {"trials": 6, "exact": 3, "progress": False, "finals": 0}
+    return sl.tune_shapes(dense, shapes, TARGET, database=file, **settings | given)
+
+
+@pytest.fixture(scope="module")
+def found(file: Path) -> sl.ShapeSet:
+    """A range, and two shapes beside it."""
+    return tuned(
+        file, [{"rows": (1, 60), "width": 48}, {"rows": 5, "width": 31}, {"rows": 7, "width": 31}]
+    )
+
+
+def check(found: Any, rows: int, width: int, extents: dict[str, int] | None = None) -> None:
+    """Compare with numpy's product."""
+    rng = np.random.default_rng(rows)
+    a = rng.standard_normal((rows, 32), dtype="float32")
+    b = rng.standard_normal((32, width), dtype="float32")
+    out = np.full((rows, width), np.nan, "float32")
+    found(a, b, out, **(extents or {}))
+    np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 16, 17, 31, 53, 59, 60])
+def test_every_extent_of_a_range_is_right(found: sl.ShapeSet, rows: int) -> None:
+    check(found, rows, 48)
+
+
+def test_single_shapes_have_programs_of_their_own(found: sl.ShapeSet) -> None:
+    check(found, 5, 31)
+    check(found, 7, 31, {"rows": 7, "width": 31})
+    assert found.serving(rows=5, width=31).trials == 6  # type: ignore[union-attr]
+    assert {one.origin for one in found.points} <= {"tuned", "carried over"}
+
+
+def test_small_extents_have_kernels_of_their_own(found: sl.ShapeSet) -> None:
+    [one] = found.ranges
+    alone = [kernel for kernel in one.kernels if kernel.alone]
+    assert {kernel.extents["rows"] for kernel in alone} == {1, 2, 3}
+    for rows in (1, 2, 3):
+        assert one.kernels[one.tree.find({"rows": rows, "width": 48})].extents["rows"] == rows
+
+
+def test_what_it_lost_is_told(found: sl.ShapeSet) -> None:
+    [one] = found.ranges
+    assert (one.losses >= 1.0).all()
+    assert one.loss == pytest.approx(np.exp(np.log(one.losses).mean()))
+    assert len(one.regret) == len(one.samples)
+    probes = {1, 2, 59, 60, 13, 31}
+    assert probes <= {extents["rows"] for extents in one.verified}
+    shown = str(found)
+    assert "rows=1 to 3: 3 kernels, each for one value" in shown
+    assert "left out of measuring" in shown
+
+
+@pytest.mark.parametrize(("rows", "width"), [(61, 48), (5, 32), (1, 31)])
+def test_other_shapes_are_refused_by_name(found: sl.ShapeSet, rows: int, width: int) -> None:
+    with pytest.raises(sl.WorkloadError, match="rows=1 to 60, width=48; rows=5, width=31"):
+        check(found, rows, width)
+    with pytest.raises(sl.WorkloadError, match=f"rows={rows}"):
+        found.serving(rows=rows, width=width)
+
+
+def test_wrong_calls(found: sl.ShapeSet) -> None:
+    with pytest.raises(TypeError, match="give the extents rows, width"):
+        found.serving(rows=3)
+    with pytest.raises(sl.WorkloadError, match="no kernel was made"):
+        found(np.zeros((4, 32), "float32"), np.zeros((33, 48), "float32"), np.zeros((4, 48)))
+    with pytest.raises(TypeError, match="float32"):
+        found(np.zeros((4, 32)), np.zeros((32, 48)), np.zeros((4, 48)))
+
+
+def test_the_same_call_measures_kernels_only(file: Path, found: sl.ShapeSet) -> None:
+    shapes = [{"rows": 5, "width": 31}, {"rows": 7, "width": 31}]
+    before = {one.extents["rows"]: one.trace for one in found.points}
+    with sl.open_database(file) as database:
+        count = len(database.query())
+    again = tuned(file, shapes)
+    with sl.open_database(file) as database:
+        assert len(database.query()) == count
+    assert {one.extents["rows"]: one.trace for one in again.points} == before
+
+
+def test_a_library_has_a_function_for_each_shape_and_range(
+    found: sl.ShapeSet, tmp_path: Path
+) -> None:
+    library = sl.load(found.export_library(tmp_path / "dense.so"))
+    assert set(library.functions) == {
+        "dense_range_0",
+        "dense_rows_5_width_31",
+        "dense_rows_7_width_31",
+    }
+    for rows in (1, 3, 4, 37, 60):
+        check(library.functions["dense_range_0"], rows, 48)
+    check(library.functions["dense_rows_5_width_31"], 5, 31)
+
+
+def test_the_choice_is_readable_python(found: sl.ShapeSet) -> None:
+    names: dict[str, Any] = {}
+    exec(found.as_python(), names)
+    [one] = found.ranges
+    for rows in range(1, 61):
+        assert names["dense_range_0"](rows) == one.tree.find({"rows": rows, "width": 48})
+
+
+def test_a_file_keeps_it(found: sl.ShapeSet, tmp_path: Path) -> None:
+    path = found.save(tmp_path / "dense.json")
+    read = sl.ShapeSet.load(path, dense, TARGET)
+    assert str(read).splitlines()[1:] == str(found).splitlines()[1:]
+    for rows, width in ((1, 48), (33, 48), (60, 48), (7, 31)):
+        check(read, rows, width)
+
+
+def test_a_file_that_was_changed_is_refused(found: sl.ShapeSet, tmp_path: Path) -> None:
+    path = found.save(tmp_path / "dense.json")
+    text = path.read_text()
+    path.write_text(text.replace('"rows",\n', '"cols",\n', 1))
+    with pytest.raises(sl.TraceFormatError, match="was changed after it was written"):
+        sl.ShapeSet.load(path, dense, TARGET)
+    path.write_text(text[: len(text) // 2])
+    with pytest.raises(sl.TraceFormatError, match="damaged"):
+        sl.ShapeSet.load(path, dense, TARGET)
+    path.write_text("{}")
+    with pytest.raises(sl.TraceFormatError, match="no set of shapes"):
+        sl.ShapeSet.load(path, dense, TARGET)
+    path.write_text(text)
+    with pytest.raises(sl.WorkloadError, match="another program than the one that was tuned"):
+        sl.ShapeSet.load(path, lambda rows, width: sl.workloads.matmul(rows, width, 40), TARGET)
+    with pytest.raises(sl.TargetError, match="it was tuned on"):
+        sl.ShapeSet.load(path, dense, sl.Target("cpu", cores=1))
+
+
+# -- what goes wrong ----------------------------------------------------------------------------
+
+
+def test_a_template_that_fails_for_some_extents() -> None:
+    def picky(rows: int) -> Any:
+        if rows == 6:
+            raise RuntimeError("six is not allowed")
+        return sl.workloads.matmul(rows, 16, 16)
+
+    found = sl.tune_shapes(
+        picky, [{"rows": 4}, {"rows": 6}], TARGET, trials=2, finals=0, progress=False
+    )
+    assert [one.extents["rows"] for one in found.points] == [4]
+    assert "six is not allowed" in found.failed["rows=6"]
+    assert "failed: rows=6" in str(found)
+    with pytest.raises(sl.WorkloadError, match="for none of the shapes.*six is not allowed"):
+        sl.tune_shapes(picky, {"rows": 6}, TARGET, trials=2, progress=False)
+
+
+def test_a_template_must_depend_on_its_extents_alone() -> None:
+    counter = itertools.count(8)
+
+    def fickle(rows: int) -> Any:
+        return sl.workloads.matmul(rows, next(counter), 16)
+
+    with pytest.raises(sl.WorkloadError, match="another program each time"):
+        sl.tune_shapes(fickle, {"rows": 6}, TARGET, trials=2, progress=False)
+
+
+def test_a_range_of_different_programs_is_refused() -> None:
+    def even_or_odd(rows: int) -> Any:
+        a = te.placeholder((rows, 8), name="A")
+        if rows % 2:
+            return [a, te.compute((rows, 8), lambda i, j: a[i, j] * 2.0, name="B")]
+        return [a, te.compute((rows, 8), lambda i, j: a[i, j] + a[i, 7 - j] * 2.0, name="B")]
+
+    with pytest.raises(sl.WorkloadError, match="list single shapes"):
+        sl.tune_shapes(even_or_odd, {"rows": (1, 40)}, TARGET, trials=2, progress=False)
+
+
+def test_a_range_whose_tensors_are_too_large_is_refused() -> None:
+    with pytest.raises(sl.WorkloadError, match="a tensor of 68,719,476,704 elements"):
+        tuned(None, {"rows": (1, 2**31 - 1), "width": 16})
+
+
+def test_shapes_that_tensors_do_not_tell_apart_need_names() -> None:
+    def shifted(size: int, by: int) -> Any:
+        a = te.placeholder((size,), name="A")
+        return [a, te.compute((size,), lambda i: a[(i + by) % size], name="B")]
+
+    shapes = [{"size": 8, "by": 1}, {"size": 8, "by": 3}]
+    found = sl.tune_shapes(shifted, shapes, TARGET, trials=2, finals=0, progress=False)
+    a, out = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    with pytest.raises(sl.WorkloadError, match="fit several extents"):
+        found(a, out)
+    found(a, out, size=8, by=3)
+    np.testing.assert_array_equal(out, np.roll(a, -3))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("trials", 0), ("kernels", 0), ("exact", -1), ("share", 0), ("share", 1.5), ("loss", -1)],
+)
+def test_wrong_numbers(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name if name != "loss" else "mean loss"):
+        tuned(None, {"rows": 4, "width": 16}, **{name: value})
+
+
+def test_shapes_that_are_not_reached_have_default_schedules() -> None:
+    found = tuned(None, [{"rows": n, "width": 16} for n in (4, 5, 6)], seconds=1e-3)
+    assert [one.origin for one in found.points] == ["default schedule"] * 3
+    check(found, 5, 16)
+    assert "not measured" in str(found)
+
+
+def test_a_template_is_a_function() -> None:
+    with pytest.raises(TypeError, match="a template is a function"):
+        sl.tune_shapes(7, {"rows": 4}, TARGET)  # type: ignore[arg-type]

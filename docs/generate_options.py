@@ -1,4 +1,4 @@
-"""Write the tables of what ``tune`` and ``tune_network`` take into docs/, from their declaration.
+"""Write the tables of what ``tune`` and the like take into docs/, from their declaration.
 
 A table stands between ``<!-- options: NAME -->`` and ``<!-- end of options -->``. A test fails when
 one is not what this program writes: run it after changing schedlang/tuning/options.py.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedlang.cli.declared import flag, form_of
-from schedlang.tuning.options import REQUIRED, TUNE, TUNE_NETWORK, Option
+from schedlang.tuning.options import REQUIRED, TUNE, TUNE_NETWORK, TUNE_SHAPES, Option
 
 FOLDER = Path(__file__).parent
 
@@ -45,17 +45,22 @@ def _arguments(options: tuple[Option, ...], page: str) -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    """Yield a row for each option; what one of the commands has, or reads its own way, says so."""
+    """Yield a row for each option; what not all of the commands have, or read alike, says so."""
     yield from ("| option | words | argument | of |", "|---|---|---|---|")
     commands: dict[str, list[str]] = {}
-    for command, options in (("`tune`", TUNE), ("`tune-network`", TUNE_NETWORK)):
+    of_commands = {
+        "`tune`": TUNE,
+        "`tune-network`": TUNE_NETWORK,
+        "`tune-shapes`": TUNE_SHAPES,
+    }
+    for command, options in of_commands.items():
         for option in options:
             if option.default is not REQUIRED:
                 words = form_of(option).lstrip(" :,;")
                 row = f"| `{flag(option)}` | {words} | `{option.name}=`"
                 commands.setdefault(row, []).append(command)
     for row, of in commands.items():
-        yield f"{row} | {'' if len(of) > 1 else of[0]} |"
+        yield f"{row} | {'' if len(of) == len(of_commands) else ', '.join(of)} |"
 
 
 if __name__ == "__main__":

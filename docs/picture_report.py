@@ -1,7 +1,8 @@
 """Make the pictures of reports, under docs/images/: ``python docs/picture_report.py``.
 
-It tunes a convolution twice and a matrix product, which takes some minutes, and takes pictures of
-the report and of the comparison in Chromium. ``--database`` takes the runs of a file instead.
+It tunes a convolution twice, a matrix product, and one of many shapes, which takes some minutes,
+and takes pictures of the reports and of the comparison in Chromium. ``--database`` takes the runs
+of a file instead, and ``--shapes`` a saved set.
 """
 
 from __future__ import annotations
@@ -53,6 +54,27 @@ def tune_examples(database: Path) -> None:
     alone(product, trials=100, space=sl.Space([tile]))
 
 
+def product(rows: int, width: int) -> sl.Workload:
+    """A matrix product of many shapes."""
+    return sl.workloads.matmul(rows, width, 128)
+
+
+def tuned_shapes(saved: Path | None) -> sl.ShapeSet:
+    """Return the set of a file, or tune one."""
+    if saved is not None:
+        return sl.ShapeSet.load(saved, product)
+    shapes = [{"rows": range(1, 513), "width": range(64, 257)}, {"rows": 1000, "width": 512}]
+    return sl.tune_shapes(product, shapes, trials=64)
+
+
+def shapes_picture(found: sl.ShapeSet) -> bytes:
+    """The kernels of the range."""
+    with tempfile.TemporaryDirectory() as folder, Chromium() as browser:
+        path = sl.report.write_shapes(found, Path(folder) / "shapes.html")
+        browser.open(path, width=WIDTH, height=1000)
+        return browser.picture("#kernels-0")
+
+
 def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
     """Names and pictures: the whole, its top, each view, a phone, and a comparison."""
     with open_database(database, read_only=True) as opened:
@@ -83,13 +105,16 @@ def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", type=Path, help="a file with these three runs")
+    parser.add_argument("--shapes", type=Path, help="a saved set of the product's shapes")
     arguments = parser.parse_args()
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         database = arguments.database or Path(folder) / "tune.db"
         if arguments.database is None:
             tune_examples(database)
-        for name, picture in report_pictures(database):
+        pictures = [*report_pictures(database)]
+        pictures.append(("report-shapes", shapes_picture(tuned_shapes(arguments.shapes))))
+        for name, picture in pictures:
             (IMAGES / f"{name}.png").write_bytes(picture)
             print(f"{name}.png: {len(picture) / 1000:.0f} kB")
             if len(picture) > LARGEST:

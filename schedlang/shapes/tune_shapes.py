@@ -12,16 +12,17 @@ from schedlang.database import Database
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
-from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.networks.tuning.tune_network import session_of
 from schedlang.search import MakeStrategy
 from schedlang.shapes.cover import Bound
-from schedlang.shapes.extents import EXACT, Extents, Range, Shapes, as_shapes, text
-from schedlang.shapes.medoids import distances, medoids
+from schedlang.shapes.extents import EXACT, Extents, as_shapes
+from schedlang.shapes.medoids import medoids
 from schedlang.shapes.points import PointKernel
-from schedlang.shapes.ranges import RangeKernels, kernels_of, unified
+from schedlang.shapes.programs import Programs, without_small
+from schedlang.shapes.range_fit import kernels_of
+from schedlang.shapes.ranges import RangeKernels
 from schedlang.shapes.representatives import RepresentativesFirst
 from schedlang.shapes.shape_set import ShapeSet
 from schedlang.shapes.template import Template
@@ -34,17 +35,11 @@ from schedlang.tuning.options import TRIALS, TUNE_NETWORK
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.unfinished import STORED
-from schedlang.tvm.analysis.layout import only_moves_data
-from schedlang.tvm.symbolic import SymbolicProgram
 
 # Trials of a shape that is not tuned in earnest.
 _FEWEST = 4
 # The same of a small extent of a range.
 _OF_SMALL = 6
-# Ranges with fewer shapes are single shapes: their programs are too few to make one of.
-_SMALL = 8
-# Of the samples of a range, the part that is tuned in earnest; and the fewest.
-_TUNED_PART, _TUNED = 1 / 3, 3
 
 
 def tune_shapes(
@@ -107,10 +102,10 @@ def tune_shapes(
     Raises ValueError for wrong shapes and numbers, ``WorkloadError`` where the template fails for
     all of them, and what ``tune_network`` raises.
     """
-    asked = _without_small(as_shapes(shapes, exact))
+    asked = without_small(as_shapes(shapes, exact))
     bound = Bound(loss, worst)
     _check(trials, share, kernels, exact)
-    made = _Programs(Template(template), asked)
+    made = Programs(Template(template), asked)
     tasks, far = made.tasks()
     first, total = _in_earnest(made, far, trials, share)
     given: dict[str, Any] = {option.name: option.default for option in TUNE_NETWORK} | {
@@ -157,94 +152,11 @@ def _check(trials: int, share: float, kernels: int, exact: int) -> None:
         raise ValueError(f"share={share!r}; give a fraction such as 0.2")
 
 
-def _without_small(asked: Shapes) -> Shapes:
-    """Return the shapes with small ranges as single ones."""
-    points = {tuple(p.values()): w for p, w in zip(asked.points, asked.weights, strict=True)}
-    ranges = []
-    for one in asked.ranges:
-        if one.size > _SMALL:
-            ranges.append(one)
-            continue
-        for extents in one.samples():
-            key = tuple(extents.values())
-            points[key] = points.get(key, 0.0) + one.weight / one.size
-    listed = tuple(dict(zip(asked.names, key, strict=True)) for key in points)
-    return Shapes(asked.names, listed, tuple(points.values()), tuple(ranges))
-
-
-class _Programs:
-    """The programs of the shapes that were asked for, and of samples of ranges.
-
-    Attributes
-    ----------
-    template, asked: as given.
-    failed: shapes and ranges for which the template fails, and why.
-    points: places of the single shapes in ``shapes``.
-    small: places of those of ranges that have kernels of their own.
-    unified: of each range, the program with symbolic extents, and places of samples in ``shapes``.
-    shapes: what is tuned, each once.
-    """
-
-    def __init__(self, template: Template, asked: Shapes) -> None:
-        self.template, self.asked = template, asked
-        self.failed: dict[str, str] = {}
-        self.shapes: list[Extents] = []
-        self._weights: list[float] = []
-        self.points: list[int] = []
-        self.small: set[int] = set()
-        self.unified: list[tuple[Range, SymbolicProgram, list[int]]] = []
-        for extents, weight in zip(asked.points, asked.weights, strict=True):
-            try:
-                template(extents)
-            except WorkloadError as error:
-                self.failed[text(extents)] = str(error)
-            else:
-                self.points.append(self._add(extents, weight))
-        for one in asked.ranges:
-            try:
-                found = unified(template, one)
-            except WorkloadError as error:
-                self.failed[str(one)] = str(error)
-                continue
-            samples = one.large().samples()
-            count = max(_TUNED, round(len(samples) * _TUNED_PART))
-            chosen = medoids(distances(samples), [1.0] * len(samples), count)
-            places = [self._add(samples[k], one.weight / count) for k in chosen]
-            self.small |= {self._add(extents, one.weight / one.size) for extents in one.small()}
-            self.unified.append((one, found, places))
-        if not self.shapes:
-            reasons = "; ".join(self.failed.values())
-            raise WorkloadError(f"the template works for none of the shapes: {reasons}")
-
-    def _add(self, extents: Extents, weight: float) -> int:
-        if extents in self.shapes:
-            place = self.shapes.index(extents)
-            self._weights[place] += weight
-            return place
-        self.shapes.append(extents)
-        self._weights.append(weight)
-        return len(self.shapes) - 1
-
-    @property
-    def weights(self) -> list[float]:
-        """How much each of the shapes counts."""
-        return self._weights
-
-    def tasks(self) -> tuple[list[SharedTask], Any]:
-        """Return a task for each of the shapes, and the distances between them."""
-        tasks = []
-        for extents, weight in zip(self.shapes, self._weights, strict=True):
-            workload = self.template(extents)
-            moves = only_moves_data(workload.func)
-            task = Task(workload, (workload.name,), 1, moves, ())
-            tasks.append(SharedTask(task, (weight,)))  # type: ignore[arg-type]
-        return tasks, distances(self.shapes)
-
-
-def _in_earnest(made: _Programs, far: Any, trials: int, share: float) -> tuple[list[int], int]:
+def _in_earnest(made: Programs, far: Any, trials: int, share: float) -> tuple[list[int], int]:
     """Return the places of the shapes to tune in earnest, in order, and the trials of all."""
     of_ranges = [place for *_, places in made.unified for place in places]
-    alone = [k for k in made.points if k not in of_ranges and k not in made.small]
+    places = dict.fromkeys(place for *_, place in made.points)
+    alone = [k for k in places if k not in of_ranges and k not in made.small]
     first: list[int] = []
     total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
     if alone:
@@ -263,7 +175,7 @@ def _elements(task: SharedTask) -> float:
 
 
 def _ranges(
-    made: _Programs,
+    made: Programs,
     results: dict[int, TuneResult | None],
     call: Call,
     bound: Bound,
@@ -293,7 +205,7 @@ def _ranges(
 
 
 def _set_of(
-    made: _Programs,
+    made: Programs,
     results: dict[int, TuneResult | None],
     ranges: Sequence[RangeKernels],
     call: Call,
@@ -302,8 +214,7 @@ def _set_of(
     interrupted: bool = False,
 ) -> ShapeSet:
     points = []
-    for place in made.points:
-        extents, weight = made.shapes[place], made.weights[place]
+    for extents, weight, place in made.points:
         found = results.get(place)
         if found is None or not found.has_best:
             trace = default_schedule(made.template(extents), call.target).trace

@@ -218,6 +218,17 @@ def test_shapes_that_tensors_do_not_tell_apart_need_names() -> None:
     np.testing.assert_array_equal(out, np.roll(a, -3))
 
 
+def test_shapes_with_one_program_are_tuned_once() -> None:
+    def padded(rows: int, unused: int) -> Any:
+        return sl.workloads.matmul(rows, 16, 16)
+
+    shapes = [{"rows": 4, "unused": 1}, {"rows": 4, "unused": 2}]
+    found = sl.tune_shapes(padded, shapes, TARGET, trials=4, finals=0, progress=False)
+    one, other = found.points
+    assert (one.trace, one.latency) == (other.trace, other.latency)
+    assert found.measured == one.trials
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("trials", 0), ("kernels", 0), ("exact", -1), ("share", 0), ("share", 1.5), ("loss", -1)],

@@ -1,0 +1,101 @@
+"""The programs to tune for the shapes that were asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.errors import WorkloadError
+from schedlang.networks.tasks import Task
+from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.shapes.extents import Extents, Range, Shapes, text
+from schedlang.shapes.medoids import distances, medoids
+from schedlang.shapes.ranges import unified
+from schedlang.shapes.template import Template
+from schedlang.tvm.analysis.layout import only_moves_data
+from schedlang.tvm.symbolic import SymbolicProgram
+
+# Ranges with fewer shapes are single shapes: their programs are too few to make one of.
+_SMALL = 8
+# Of the samples of a range, the part that is tuned in earnest; and the fewest.
+_TUNED_PART, _TUNED = 1 / 3, 3
+
+
+def without_small(asked: Shapes) -> Shapes:
+    """Return the shapes with small ranges as single ones."""
+    points = {tuple(p.values()): w for p, w in zip(asked.points, asked.weights, strict=True)}
+    ranges = []
+    for one in asked.ranges:
+        if one.size > _SMALL:
+            ranges.append(one)
+            continue
+        for extents in one.samples():
+            key = tuple(extents.values())
+            points[key] = points.get(key, 0.0) + one.weight / one.size
+    listed = tuple(dict(zip(asked.names, key, strict=True)) for key in points)
+    return Shapes(asked.names, listed, tuple(points.values()), tuple(ranges))
+
+
+class Programs:
+    """The programs of the shapes that were asked for, and of samples of ranges.
+
+    Attributes
+    ----------
+    template, asked: as given.
+    failed: shapes and ranges for which the template fails, and why.
+    points: single shapes and their weights, each with the place in ``shapes`` of its program.
+    small: places of those of ranges that have kernels of their own.
+    unified: of each range, the program with symbolic extents, and places of samples in ``shapes``.
+    shapes: what is tuned, each program once.
+    weights: how much each of these counts.
+    """
+
+    def __init__(self, template: Template, asked: Shapes) -> None:
+        self.template, self.asked = template, asked
+        self.failed: dict[str, str] = {}
+        self.shapes: list[Extents] = []
+        self.weights: list[float] = []
+        self.points: list[tuple[Extents, float, int]] = []
+        self._places: dict[str, int] = {}
+        self.small: set[int] = set()
+        self.unified: list[tuple[Range, SymbolicProgram, list[int]]] = []
+        for extents, weight in zip(asked.points, asked.weights, strict=True):
+            try:
+                template(extents)
+            except WorkloadError as error:
+                self.failed[text(extents)] = str(error)
+            else:
+                self.points.append((extents, weight, self._add(extents, weight)))
+        for one in asked.ranges:
+            try:
+                found = unified(template, one)
+            except WorkloadError as error:
+                self.failed[str(one)] = str(error)
+                continue
+            samples = one.large().samples()
+            count = max(_TUNED, round(len(samples) * _TUNED_PART))
+            chosen = medoids(distances(samples), [1.0] * len(samples), count)
+            places = [self._add(samples[k], one.weight / count) for k in chosen]
+            self.small |= {self._add(extents, one.weight / one.size) for extents in one.small()}
+            self.unified.append((one, found, places))
+        if not self.shapes:
+            reasons = "; ".join(self.failed.values())
+            raise WorkloadError(f"the template works for none of the shapes: {reasons}")
+
+    def _add(self, extents: Extents, weight: float) -> int:
+        place = self._places.setdefault(self.template(extents).key, len(self.shapes))
+        if place < len(self.shapes):
+            self.weights[place] += weight
+        else:
+            self.shapes.append(extents)
+            self.weights.append(weight)
+        return place
+
+    def tasks(self) -> tuple[list[SharedTask], Any]:
+        """Return a task for each of the shapes, and the distances between them."""
+        tasks = []
+        for extents, weight in zip(self.shapes, self.weights, strict=True):
+            workload = self.template(extents)
+            moves = only_moves_data(workload.func)
+            task = Task(workload, (workload.name,), 1, moves, ())
+            tasks.append(SharedTask(task, (weight,)))  # type: ignore[arg-type]
+        return tasks, distances(self.shapes)

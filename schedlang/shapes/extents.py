@@ -18,6 +18,8 @@ EXACT = 64
 # Extents that are sampled of a range, along each axis, and in all.
 _ALONG = 10
 _SAMPLES = 24
+# Shapes whose programs are looked at.
+_SPREAD = 200
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 23, 31, 47, 61, 97, 127, 193, 251, 383, 509, 769, 1021, 2039)
 
 
@@ -81,6 +83,15 @@ class Range:
         """Return shapes that stand for it: bounds, and between them evenly in the logarithm."""
         axes = {name: _spread(low, high, _ALONG) for name, (low, high) in self.bounds.items()}
         return _chosen(axes, _SAMPLES)
+
+    def spread(self) -> list[Extents]:
+        """Return many shapes, to look at their programs: all of a small range."""
+        each = max(2, round(_SPREAD ** (1 / max(len(self.varying), 1))))
+        axes = {}
+        for name, (low, high) in self.bounds.items():
+            near = range(low, min(low + each, high + 1))
+            axes[name] = sorted({*near, *_spread(low, high, each)})
+        return _chosen(axes, _SPREAD)
 
     def probes(self) -> list[Extents]:
         """Return shapes to verify at: bounds, those next to them, primes, and others."""

@@ -13,7 +13,7 @@ from schedlang.errors import WorkloadError
 from schedlang.interpreters.to_symbolic import to_symbolic
 from schedlang.language.schedule import Trace
 from schedlang.shapes.cover import mean_of
-from schedlang.shapes.extents import MOST, Extents, Range
+from schedlang.shapes.extents import MOST, Extents, Range, text
 from schedlang.shapes.template import Template
 from schedlang.shapes.tree import (
     Leaf,
@@ -104,6 +104,8 @@ class RangeKernels:
 def unified(template: Template, asked: Range) -> SymbolicProgram:
     """Return the template's program for any extents of a range.
 
+    That is looked at for some hundred shapes: for all of a small range.
+
     ``WorkloadError`` where the template fails, or its programs are no cases of one, and for a range
     whose largest shape has tensors of more elements than 32-bit indices reach.
     """
@@ -116,13 +118,19 @@ def unified(template: Template, asked: Range) -> SymbolicProgram:
         )
     shapes = [*asked.samples(), *(one for one in asked.probes() if one not in asked.samples())]
     mods = [template(one).mod for one in shapes]
+    remedy = "list single shapes, or ranges in which the template makes the same statements"
     try:
-        return unify(shapes, mods)
+        found = unify(shapes, mods)
     except UnifyError as error:
-        raise WorkloadError(
-            f"{template.name}({asked}): {error}",
-            "list single shapes, or ranges in which the template makes the same statements",
-        ) from None
+        raise WorkloadError(f"{template.name}({asked}): {error}", remedy) from None
+    for extents in asked.spread():
+        if not found.is_program_of(extents, template.make(extents).mod):
+            raise WorkloadError(
+                f"{template.name}({asked}): the program for {text(extents)} is not the one that "
+                "those of other extents lead to",
+                remedy,
+            )
+    return found
 
 
 def kernel_of(origin: str, extents: Extents, trace: Trace, program: SymbolicProgram) -> Kernel:

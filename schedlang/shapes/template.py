@@ -41,8 +41,8 @@ class Template:
         """
         key = tuple(sorted(extents.items()))
         if key not in self._made:
-            made = self._make(extents)
-            if self._make(extents) != made:
+            made = self.make(extents)
+            if self.make(extents) != made:
                 raise WorkloadError(
                     f"{self.name}({text(extents)}) returns another program each time it is called",
                     "a template must depend on nothing but its extents",
@@ -50,7 +50,8 @@ class Template:
             self._made[key] = made
         return self._made[key]
 
-    def _make(self, extents: Mapping[str, int]) -> Workload:
+    def make(self, extents: Mapping[str, int]) -> Workload:
+        """Return the program for these extents, made anew, and without looking twice."""
         where = f"{self.name}({text(extents)})"
         try:
             made = as_workload(self._function(**extents))

@@ -199,6 +199,14 @@ def test_a_range_of_different_programs_is_refused() -> None:
         sl.tune_shapes(even_or_odd, {"rows": (1, 40)}, TARGET, trials=2, progress=False)
 
 
+def test_a_rule_that_some_extents_break_is_found() -> None:
+    def stepped(rows: int) -> Any:
+        return sl.workloads.matmul(rows, 16, 24 if rows == 37 else 16)
+
+    with pytest.raises(sl.WorkloadError, match="the program for rows=37 is not the one"):
+        sl.tune_shapes(stepped, {"rows": (1, 90)}, TARGET, trials=2, progress=False)
+
+
 def test_a_range_whose_tensors_are_too_large_is_refused() -> None:
     with pytest.raises(sl.WorkloadError, match="a tensor of 68,719,476,704 elements"):
         tuned(None, {"rows": (1, 2**31 - 1), "width": 16})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.errors import WorkloadError
+from schedlang.networks.sizes.representatives import distances, representatives
 from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.shapes.extents import Extents, Range, Shapes, text
-from schedlang.shapes.medoids import distances, medoids
 from schedlang.shapes.ranges import unified
 from schedlang.shapes.template import Template
 from schedlang.tvm.analysis.layout import only_moves_data
@@ -73,7 +73,8 @@ class Programs:
                 continue
             samples = one.large().samples()
             count = max(_TUNED, round(len(samples) * _TUNED_PART))
-            chosen = medoids(distances(samples), [1.0] * len(samples), count)
+            sizes = [[*sample.values()] for sample in samples]
+            chosen = representatives(sizes, [1.0] * len(samples), count)
             places = [self._add(samples[k], one.weight / count) for k in chosen]
             self.small |= {self._add(extents, one.weight / one.size) for extents in one.small()}
             self.unified.append((one, found, places))
@@ -98,4 +99,4 @@ class Programs:
             moves = only_moves_data(workload.func)
             task = Task(workload, (workload.name,), 1, moves, ())
             tasks.append(SharedTask(task, (weight,)))  # type: ignore[arg-type]
-        return tasks, distances(self.shapes)
+        return tasks, distances([[*one.values()] for one in self.shapes])

@@ -12,18 +12,18 @@ from schedlang.database import Database
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
+from schedlang.networks.sizes.representatives import representatives
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.networks.tuning.tune_network import session_of
 from schedlang.search import MakeStrategy
 from schedlang.shapes.cover import Bound
 from schedlang.shapes.extents import EXACT, Extents, as_shapes
-from schedlang.shapes.medoids import medoids
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.programs import Programs, without_small
 from schedlang.shapes.range_fit import kernels_of
 from schedlang.shapes.ranges import RangeKernels
-from schedlang.shapes.representatives import RepresentativesFirst
+from schedlang.shapes.scheduler import ShapesScheduler
 from schedlang.shapes.shape_set import ShapeSet
 from schedlang.shapes.template import Template
 from schedlang.spaces.module import Module
@@ -107,7 +107,7 @@ def tune_shapes(
     _check(trials, share, kernels, exact)
     made = Programs(Template(template), asked)
     tasks, far = made.tasks()
-    first, total = _in_earnest(made, far, trials, share)
+    first, total = _in_earnest(made, trials, share)
     given: dict[str, Any] = {option.name: option.default for option in TUNE_NETWORK} | {
         "target": target,
         "trials": total,
@@ -123,7 +123,7 @@ def tune_shapes(
     call = Call(TUNE_NETWORK, given, total)
     own = None if space is None else as_space(space)
     work = [task.task.flops or _elements(task) for task in tasks]
-    scheduler = RepresentativesFirst(first, trials, far, work)
+    scheduler = ShapesScheduler(first, trials, far, work)
     with ExitStack() as stack:
         call.open(stack)
         session = session_of((), tasks, call, stack, scheduler, search, own)
@@ -152,7 +152,7 @@ def _check(trials: int, share: float, kernels: int, exact: int) -> None:
         raise ValueError(f"share={share!r}; give a fraction such as 0.2")
 
 
-def _in_earnest(made: Programs, far: Any, trials: int, share: float) -> tuple[list[int], int]:
+def _in_earnest(made: Programs, trials: int, share: float) -> tuple[list[int], int]:
     """Return the places of the shapes to tune in earnest, in order, and the trials of all."""
     of_ranges = [place for *_, places in made.unified for place in places]
     places = dict.fromkeys(place for *_, place in made.points)
@@ -162,9 +162,9 @@ def _in_earnest(made: Programs, far: Any, trials: int, share: float) -> tuple[li
     if alone:
         budget = share * len(alone) * trials
         count = max(1, round(budget / 2 / trials))
-        near = far[alone][:, alone]
+        extents = [[*made.shapes[place].values()] for place in alone]
         weights = [made.weights[place] for place in alone]
-        first = [alone[k] for k in medoids(near, weights, count)]
+        first = [alone[k] for k in representatives(extents, weights, count)]
         least = len(first) * trials + _FEWEST * (len(alone) - len(first))
         total += max(math.floor(budget), least)
     return [*dict.fromkeys([*of_ranges, *first])], total

@@ -1,4 +1,4 @@
-"""Medoids, covers and trees: which kernels, and which shape takes which."""
+"""Covers and trees: which kernels, and which shape takes which."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedlang.shapes.cover import Bound, cover, mean_of
-from schedlang.shapes.medoids import distances, medoids
 from schedlang.shapes.tree import (
     Leaf,
     Split,
@@ -21,17 +20,6 @@ from schedlang.shapes.tree import (
 )
 
 INF = float("inf")
-
-
-def test_medoids_are_in_the_middle_of_groups() -> None:
-    shapes = [{"n": n} for n in (8, 9, 10, 1000, 1100, 1210)]
-    chosen = medoids(distances(shapes), [1.0] * 6, 2)
-    assert {shapes[k]["n"] for k in chosen} == {9, 1100}
-
-
-def test_a_heavy_shape_draws_its_medoid() -> None:
-    shapes = [{"n": n} for n in (1, 2, 64)]
-    assert medoids(distances(shapes), [1.0, 1.0, 50.0], 1) == [2]
 
 
 def test_a_cover_ends_where_the_bound_holds() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 # Sizes whose extents differ by less than this (logarithm of the ratio) are neighbours.
 _NEAR = 0.25
 
@@ -25,42 +27,51 @@ def representatives(
     extents: for each size those that differ.
     weights: how often each size is called.
     """
-    logarithms = [[math.log(max(extent, 1)) for extent in one] for one in extents]
-    places = range(len(extents))
-    apart = [
-        [sum(abs(a - b) for a, b in zip(one, other, strict=True)) for other in logarithms]
-        for one in logarithms
-    ]
-
-    def cost(chosen: Sequence[int]) -> float:
-        return math.fsum(weights[k] * min(apart[k][one] for one in chosen) for k in places)
-
-    divisors = [sum(map(_divisors, one)) for one in extents]
-    able = [
-        k
-        for k in places
-        if not any(
-            apart[k][other] < _NEAR
-            and divisors[other] > divisors[k]
-            and weights[other] >= weights[k]
-            for other in places
-        )
-    ]
+    far = distances(extents)
+    weight = np.array(weights, dtype=float)
+    divisors = np.array([sum(map(_divisors, one)) for one in extents])
+    better = (divisors[None, :] > divisors[:, None]) & (weight[None, :] >= weight[:, None])
+    able = np.flatnonzero(~((far < _NEAR) & better).any(axis=1))
     chosen: list[int] = []
-    while len(chosen) < min(count, len(able)):
-        chosen.append(min((k for k in able if k not in chosen), key=lambda k: cost([*chosen, k])))
-    while True:
-        swaps = [
-            [*chosen[:at], k, *chosen[at + 1 :]]
-            for at in range(len(chosen))
-            for k in able
-            if k not in chosen
-        ]
-        best = min(swaps, key=cost, default=chosen)
-        if cost(best) >= cost(chosen) * (1 - 1e-9):
-            return tuple(sorted(chosen))
-        chosen = best
+    nearest = np.full(len(weight), np.inf)
+    for _ in range(min(count, len(able))):
+        chosen.append(_cheapest(nearest, far, weight, able, chosen)[0])
+        nearest = np.minimum(nearest, far[:, chosen[-1]])
+    while _moved(chosen, far, weight, able):
+        pass
+    return tuple(sorted(chosen))
+
+
+def distances(extents: Sequence[Sequence[int]]) -> np.ndarray:
+    """Return the distance between each two sizes."""
+    logarithms = np.log(np.maximum(np.array(extents, dtype=float), 1.0))
+    apart: np.ndarray = np.abs(logarithms[:, None, :] - logarithms[None, :, :]).sum(axis=2)
+    return apart
+
+
+def _cheapest(
+    nearest: np.ndarray, far: np.ndarray, weight: np.ndarray, able: np.ndarray, taken: Sequence[int]
+) -> tuple[int, float]:
+    """Return the size that is best to add, and the weighted sum of distances with it."""
+    costs = weight @ np.minimum(nearest[:, None], far[:, able])
+    costs[np.isin(able, taken)] = np.inf
+    place = int(np.argmin(costs))
+    return int(able[place]), float(costs[place])
+
+
+def _moved(chosen: list[int], far: np.ndarray, weight: np.ndarray, able: np.ndarray) -> bool:
+    """Replace one of the chosen where that lowers the sum; return whether it did."""
+    now = float(weight @ far[:, chosen].min(axis=1))
+    for place in range(len(chosen)):
+        others = [*chosen[:place], *chosen[place + 1 :]]
+        rest = far[:, others].min(axis=1) if others else np.full(len(weight), np.inf)
+        size, cost = _cheapest(rest, far, weight, able, chosen)
+        if cost < now * (1 - 1e-9):
+            chosen[place] = size
+            return True
+    return False
 
 
 def _divisors(number: int) -> int:
-    return sum(number % one == 0 for one in range(1, number + 1))
+    small = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
+    return 2 * len(small) - (small[-1] ** 2 == number) if small else 0

@@ -1,4 +1,4 @@
-"""Which shape of a set gets the next trials: those that stand for others first."""
+"""Which shape of a set gets the next trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlang.search.tasks import TaskProgress
 _NEIGHBOURS = 5
 
 
-class RepresentativesFirst:
+class ShapesScheduler:
     """A task scheduler: some tasks in earnest, then a slice for each other, then those behind.
 
     A task is behind where it reaches a smaller part of the rate (operations a second) that the

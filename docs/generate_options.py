@@ -1,7 +1,7 @@
 """Write the tables of what ``tune`` and the like take into docs/, from their declaration.
 
 A table stands between ``<!-- options: NAME -->`` and ``<!-- end of options -->``. A test fails when
-one is not what this program writes: run it after changing schedlang/tuning/options.py.
+one is not what this program writes: run it after changing schedlang/tuning/options/.
 """
 
 from __future__ import annotations

@@ -54,17 +54,16 @@ def tune_examples(database: Path) -> None:
     alone(product, trials=100, space=sl.Space([tile]))
 
 
-def product(rows: int, width: int) -> sl.Workload:
+def product(rows: int) -> sl.Workload:
     """A matrix product of many shapes."""
-    return sl.workloads.matmul(rows, width, 128)
+    return sl.workloads.matmul(rows, 64, 128)
 
 
 def tuned_shapes(saved: Path | None) -> sl.ShapeSet:
     """Return the set of a file, or tune one."""
     if saved is not None:
         return sl.ShapeSet.load(saved, product)
-    shapes = [{"rows": range(1, 513), "width": range(64, 257)}, {"rows": 1000, "width": 512}]
-    return sl.tune_shapes(product, shapes, trials=64)
+    return sl.tune_shapes(product, [{"rows": range(1, 513)}, {"rows": 1000}], trials=64)
 
 
 def shapes_picture(found: sl.ShapeSet) -> bytes:

@@ -12,7 +12,7 @@ from schedlang.measurement import describe_latency
 from schedlang.plot.style import Source, inline, significant, styled
 from schedlang.shapes import ShapeSet
 from schedlang.shapes.extents import Extents, text
-from schedlang.shapes.ranges import RangeKernels
+from schedlang.shapes.ranges import Kernel, RangeKernels
 
 _CELL_HEIGHT, _NARROWEST, _WIDEST, _ROOM = 26, 64, 112, 640
 """Of a cell in pixels, and the width that all cells should take."""
@@ -28,8 +28,9 @@ _FULL = 1.0
 def kernels(found: ShapeSet, place: int = 0) -> alt.LayerChart:
     """Return a heat map of what the measured shapes of a range lose with each kernel.
 
-    A loss is the time over the least that is known for the shape. The framed cell is that of the
-    kernel that the shape takes; hatched cells are kernels that failed.
+    Kernels for one shape alone are left out. A loss is the time over the least that is known for
+    the shape. The framed cell is that of the kernel that the shape takes; hatched cells are kernels
+    that failed.
 
     Parameters
     ----------
@@ -60,6 +61,11 @@ def short_text(found: RangeKernels, extents: Extents) -> str:
     return text({name: extents[name] for name in found.range.varying})
 
 
+def shared(found: RangeKernels) -> list[Kernel]:
+    """Return the kernels for many shapes, which have latencies at the samples; they come first."""
+    return [kernel for kernel in found.kernels if not kernel.alone]
+
+
 def ordered(found: RangeKernels) -> list[int]:
     """Return the places of the samples from the smallest extents to the largest."""
     return sorted(range(len(found.samples)), key=lambda k: tuple(found.samples[k].values()))
@@ -67,7 +73,7 @@ def ordered(found: RangeKernels) -> list[int]:
 
 def kernels_chart(found: RangeKernels, name: str, source: Source) -> alt.LayerChart:
     """Return the chart without its style; ``name`` is that of its data."""
-    columns = [_title(k, one.origin) for k, one in enumerate(found.kernels)]
+    columns = [_title(k, one.origin) for k, one in enumerate(shared(found))]
     places = ordered(found)
     varying = found.range.varying
     shapes = [_TIMES.join(str(found.samples[place][name]) for name in varying) for place in places]

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from schedlang.plot.kernels import loss_text
+from schedlang.plot.kernels import loss_text, shared
 from schedlang.printed import count_text
 from schedlang.report.facts import Tile
 from schedlang.report.numbers import duration_text
@@ -33,7 +33,9 @@ def _shapes(found: ShapeSet) -> Tile:
 
 def _kernels(found: ShapeSet) -> Tile:
     of_ranges = sum(len(one.kernels) for one in found.ranges)
-    parts = [f"{of_ranges} of ranges"] if found.ranges else []
+    many = sum(len(shared(one)) for one in found.ranges)
+    parts = [f"{many} for many shapes"] if many else []
+    parts += [f"{of_ranges - many} for one of a range"] if of_ranges > many else []
     parts += [f"{count} {origin}" for origin, count in _origins(found).items()]
     return Tile("Kernels", f"{len(found.points) + of_ranges:,}", ", ".join(parts))
 

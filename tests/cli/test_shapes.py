@@ -61,7 +61,7 @@ def test_ranges_and_a_log_of_calls_are_tuned_and_written(file: str, tmp_path: Pa
     log.write_text(LOGGED, encoding="utf-8")
     python, report, saved = (tmp_path / name for name in ("choice.py", "set.html", "set.json"))
     files = ("--python", python, "--report", report, "--output", saved)
-    shapes = ("--shapes", "rows=8:40", "--log", log)
+    shapes = ("--shapes", "rows=8:40", "--exact", "0", "--log", log)
     said = document(*words_of(file), *shapes, *files, "--database", tmp_path / "tune.db")
     assert (said["template"], said["failed"], said["interrupted"]) == ("scale", {}, False)
     assert {one["extents"]["rows"]: one["weight"] for one in said["points"]} == {48: 1.0, 64: 2.0}

@@ -13,14 +13,16 @@ from schedlang.shapes import PointKernel, ShapeSet
 from schedlang.shapes.extents import Range
 from schedlang.shapes.ranges import Kernel, RangeKernels
 from schedlang.shapes.template import Template
-from schedlang.shapes.tree import Leaf, Split
+from schedlang.shapes.tree import Leaf, Split, Tree, with_exact
 from schedlang.targets import Target
 
-TREES = (
+TREES: tuple[Tree, ...] = (
     Split("rows", 12, Leaf(0), Split("width", 200, Leaf(1), Split("rows", 90, Leaf(2), Leaf(3)))),
     Split("rows", 90, Split("rows", 7, Leaf(2), Leaf(0)), Split("rows", 700, Leaf(1), Leaf(3))),
 )
 RANGES = ({"rows": (1, 512), "width": (64, 768)}, {"rows": (1, 4096), "width": (3072, 3072)})
+ALONE = 3
+"""Shapes of the second range that have kernels of their own."""
 NOTHING: Any = None
 """Traces and programs, at which a report does not look."""
 
@@ -62,7 +64,11 @@ def make_shapes(
 def make_range(place: int, rng: random.Random) -> RangeKernels:
     """A range whose shapes take the kernel that is fastest near them; one kernel fails at times."""
     asked, tree = Range(RANGES[place]), TREES[place]
-    samples = asked.samples()
+    large = {
+        name: (ALONE + 1 if place else low, high) for name, (low, high) in asked.bounds.items()
+    }
+    large["width"] = asked.bounds["width"]
+    samples = Range(large).samples()
     origins = ["tuned at {}", "tuned at {}", "tuned at {}", "default schedule"]
     kernels = []
     for number, origin in enumerate(origins):
@@ -70,10 +76,15 @@ def make_range(place: int, rng: random.Random) -> RangeKernels:
         shape = ", ".join(f"{name}={value}" for name, value in extents.items())
         kernels.append(Kernel(origin.format(shape), extents, NOTHING, NOTHING))
     latencies = np.zeros((len(samples), len(kernels)))
+    if place:
+        tree = with_exact("rows", {rows: 3 + rows for rows in range(1, ALONE + 1)}, tree)
+        for rows in range(1, ALONE + 1):
+            extents = asked.edge(0) | {"rows": rows}
+            kernels.append(Kernel(f"for rows={rows} alone", extents, NOTHING, NOTHING, alone=True))
     for row, extents in enumerate(samples):
         work = 1e-9 * extents["rows"] * extents["width"]
         taken = tree.find(extents)
-        for column in range(len(kernels)):
+        for column in range(latencies.shape[1]):
             away = abs(column - taken)
             latencies[row, column] = work * (1 + 0.04 * rng.random() + away**3 * rng.random())
             if column == 1 and away and rng.random() < 0.5:

@@ -17,7 +17,7 @@ from schedlang.plot.kernels import loss_text
 from schedlang.report.vega import VegaScript
 from schedlang.shapes import ShapeSet
 from tests.report.hostile import ATTACK, make_hostile_shapes
-from tests.report.synthetic_shapes import make_shapes
+from tests.report.synthetic_shapes import ALONE, make_shapes
 
 SET = make_shapes()
 
@@ -77,18 +77,22 @@ def test_each_cell_has_its_loss_and_each_shape_its_kernel(page: str, number: int
     wanted = [math.nan if one is None else one for one in losses]
     assert shown == pytest.approx(wanted, rel=1e-4, abs=1e-6, nan_ok=True)
     assert None in losses and column("text")[losses.index(None)] == "failed"
-    taken = [k % len(found.kernels) for k, one in enumerate(column("taken")) if one == "yes"]
+    taken = [k % len(ratios[0]) for k, one in enumerate(column("taken")) if one == "yes"]
     assert taken == [found.tree.find(found.samples[place]) for place in order]
     section = sections_of(page)[f"kernels-{number}"]
     assert f"{losses.count(None)} cells" in section
+    assert (f"and {ALONE} kernels for one shape each" in section) == (number == 1)
     assert section.count("<tr><td>") == len(found.samples)
 
 
 def test_the_choice_is_shown_as_regions_and_as_python(page: str) -> None:
     choice = sections_of(page)["choice"]
     assert "def dense_range_0(rows, width):" in choice and "if width &lt; 200:" in choice
+    assert f"{ALONE} kernels for one shape each" in choice and "rows=1 alone" not in choice
     for one in SET.ranges:
         for bounds, kernel, loss in one.regions():
+            if kernel.alone:
+                continue
             assert kernel.origin in choice and loss_text(loss) in choice
             low, high = bounds["rows"]
             assert f"rows={low} to {high}" in choice

@@ -27,7 +27,7 @@ def choice_view(found: ShapeSet) -> View:
         )
         for one in found.ranges
     ]
-    total = sum(len(table.rows) for table in tables)
+    total = sum(len([*one.regions()]) for one in found.ranges)
     of = "one range" if len(found.ranges) == 1 else count_text(len(found.ranges), "range")
     finding = f"{count_text(total, 'region')} of {of}."
     more = {"regions": tables, "code": found.as_python()}
@@ -35,9 +35,19 @@ def choice_view(found: ShapeSet) -> View:
 
 
 def _rows(found: RangeKernels) -> list[list[str]]:
+    """Return a row for each region, and one for all kernels of one shape."""
     rows = []
+    alone = [bounds for bounds, kernel, _ in found.regions() if kernel.alone]
+    if alone:
+        [name] = found.range.varying  # only then shapes have kernels of their own
+        values = [bounds[name][0] for bounds in alone]
+        where = str(Range({name: (min(values), max(values))}))
+        origin = f"{count_text(len(alone), 'kernel')} for one shape each"
+        rows.append([where, f"{len(alone):,}", "", "", origin, ""])
     numbers = {id(kernel): number for number, kernel in enumerate(found.kernels)}
     for bounds, kernel, loss in found.regions():
+        if kernel.alone:
+            continue
         region = Range(bounds)
         varying = {name: bounds[name] for name in found.range.varying}
         rows.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from schedlang.plot.kernels import kernels_chart, loss_text, ordered, short_text
+from schedlang.plot.kernels import kernels_chart, loss_text, ordered, shared, short_text
 from schedlang.printed import count_text
 from schedlang.report.datasets import Datasets
 from schedlang.report.numbers import latency_text
@@ -14,11 +14,12 @@ from schedlang.shapes.ranges import RangeKernels
 
 _READING = (
     "A row is a shape that was measured, a column a kernel that works for any extents of the "
-    "range. A cell has the loss: how much more time the kernel takes than the fastest program that "
-    "is known for the shape, which may be one that was tuned for this shape alone. The framed cell "
-    "is that of the kernel that the shape takes. Hatched cells are kernels that failed. Left out "
-    "is the loss that the shape would have had if it had not been measured: the choice is made "
-    "again without it. It estimates the loss of the shapes between the measured ones."
+    "range; the smallest shapes may have kernels of their own, which are not shown. A cell has the "
+    "loss: how much more time the kernel takes than the fastest program that is known for the "
+    "shape, which may be one that was tuned for this shape alone. The framed cell is that of the "
+    "kernel that the shape takes. Hatched cells are kernels that failed. Left out is the loss that "
+    "the shape would have had if it had not been measured: the choice is made again without it. It "
+    "estimates the loss of the shapes between the measured ones."
 )
 
 
@@ -39,10 +40,14 @@ def kernels_view(found: RangeKernels, number: int, data: Datasets) -> View:
 
 def _finding(found: RangeKernels) -> str:
     worst = int(found.losses.argmax())
+    alone = len(found.kernels) - len(shared(found))
     text = (
-        f"{count_text(len(found.kernels), 'kernel')} for {count_text(found.range.size, 'shape')}. "
-        f"The measured ones lose {loss_text(found.loss)} in the geometric mean"
+        f"{count_text(len(shared(found)), 'kernel')} for "
+        f"{count_text(found.range.size - alone, 'shape')}"
     )
+    if alone:
+        text += f", and {count_text(alone, 'kernel', 'kernels')} for one shape each"
+    text += f". The measured shapes lose {loss_text(found.loss)} in the geometric mean"
     if found.losses[worst] > 1.0005:
         at = short_text(found, found.samples[worst])
         text += f", at most {loss_text(float(found.losses[worst]))} ({at})"

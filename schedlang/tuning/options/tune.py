@@ -1,0 +1,194 @@
+"""What ``tune`` takes."""
+
+from __future__ import annotations
+
+from schedlang.measurement.verify import wrong_verify
+from schedlang.tuning.options.option import (
+    BUDGET,
+    KEPT,
+    MEASURING,
+    OUTPUT,
+    REQUIRED,
+    SEARCH,
+    STOP,
+    Option,
+    whole,
+    wrong_seconds,
+)
+
+TRIALS, TRIALS_WITH_RULES = 64, 1000
+"""Most candidates where neither trials nor seconds are given; the second with stop rules."""
+BATCH = 16
+
+OWN_INPUTS = "see [your own inputs](tuning.md#your-own-inputs)"
+"""Where docs/ say how inputs, tolerances and references are given."""
+
+TUNE = (
+    Option(
+        "workload",
+        "Workload | Any",
+        "what to tune",
+        REQUIRED,
+        more="a `Workload`, or what makes one: a PrimFunc, an IRModule, TE tensors",
+        identity="key",
+    ),
+    Option("target", "Target | str", "the machine to tune for", "cpu", identity="key"),
+    Option(
+        "space",
+        "Space | Module | None",
+        "what to search, instead of the target's own space",
+        group=SEARCH,
+        more="a `Space` or a module; by default that of a strategy given as `search`, else "
+        "`sl.default_space(target)`",
+        identity=0,
+    ),
+    Option(
+        "trials",
+        "int | None",
+        f"maximum number of candidates to measure; {TRIALS} where `seconds` is not given either, "
+        f"{TRIALS_WITH_RULES} with `stop_when`",
+        group=BUDGET,
+        more="a rejected candidate does not count",
+        wrong=whole(1),
+    ),
+    Option(
+        "seconds",
+        "float | None",
+        "wall time of the whole call, finals included",
+        group=BUDGET,
+        more="it returns the best so far; a call that continues a run gets what earlier calls left "
+        "of it ([budgets](searches.md#budgets))",
+        wrong=wrong_seconds,
+    ),
+    Option(
+        "seed",
+        "int",
+        "seed of the search and of the random inputs",
+        0,
+        SEARCH,
+        wrong=whole(0),
+        identity=1,
+    ),
+    Option(
+        "search",
+        "str | MakeStrategy | Strategy",
+        "how to search: the name of a search, or `auto` for what measured best",
+        "auto",
+        SEARCH,
+        more="or a class, or a strategy made for this space and workload that no run has used: see "
+        "[searches.md](searches.md)",
+        identity=4,
+    ),
+    Option(
+        "batch",
+        "int | None",
+        "maximum number of candidates to ask the search for at a time; by default "
+        f"{BATCH}, and more for a measurer that works on many",
+        group=SEARCH,
+        wrong=whole(1),
+    ),
+    Option(
+        "database",
+        "Database | str | os.PathLike[str] | None",
+        "where records go; the same call with it continues an interrupted run",
+        group=KEPT,
+        more="a path, or a `Database`; by default they are kept in memory only",
+    ),
+    Option("remeasure", "bool", "start again, and ignore what the database holds", False, KEPT),
+    Option(
+        "transfer",
+        "bool",
+        "start from the fastest programs that the database has for this workload and similar ones",
+        True,
+        KEPT,
+        identity=3,
+    ),
+    Option(
+        "verify",
+        "Verify",
+        "compare results with the unscheduled program's: `True` for candidates that could win, "
+        "`all`, or `False`",
+        True,
+        MEASURING,
+        more="see [verification](tuning.md#verification)",
+        wrong=wrong_verify,
+        identity=2,
+    ),
+    Option(
+        "inputs",
+        "Inputs | None",
+        "arrays that programs run on, instead of random ones",
+        group=MEASURING,
+        more=f"or a function that draws them; {OWN_INPUTS}",
+        identity="given",
+    ),
+    Option(
+        "tolerance",
+        "GivenTolerance | None",
+        "largest relative error of a right result; with a second number, the absolute one",
+        group=MEASURING,
+        more=OWN_INPUTS,
+        identity="given",
+    ),
+    Option(
+        "reference",
+        "ComputeReference | None",
+        "function that computes the right results, instead of the unscheduled program",
+        group=MEASURING,
+        more=OWN_INPUTS,
+        identity="given",
+    ),
+    Option(
+        "finals",
+        "int",
+        "maximum number of candidates to time again at the end; 0 disables the finals",
+        5,
+        MEASURING,
+        wrong=whole(0),
+    ),
+    Option(
+        "measurer",
+        "SupportsMeasure | MakeMeasurer | None",
+        "what measures the candidates, instead of the target's own",
+        group=MEASURING,
+        more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own "
+        "settings, `verify` included; with `hosts`, a function that makes one on each host",
+        identity=6,
+    ),
+    Option(
+        "hosts",
+        "Engine | Hosts | None",
+        "hosts that tune, instead of this machine",
+        group=MEASURING,
+        more="a `concurrent.futures.Executor`, a function that makes one, a Dask `Client`, or "
+        "`sl.Hosts`: see [many hosts](tutorials/cluster.md)",
+    ),
+    Option(
+        "progress",
+        "bool | None",
+        "show the run as it goes; by default on a terminal and in a notebook",
+        group=OUTPUT,
+        more="see [while it runs](tuning.md#while-it-runs)",
+    ),
+    Option(
+        "callbacks",
+        "GivenCallbacks",
+        "code of yours to call after each candidate",
+        (),
+        OUTPUT,
+        more="see [callbacks](tuning.md#callbacks)",
+    ),
+    Option(
+        "stop_when",
+        "GivenRules",
+        "rule that ends the search early",
+        group=STOP,
+        more="or a list of rules, of which one is enough; see [stop rules](tuning.md#stop-rules)",
+    ),
+    Option("notes", "str | None", "text of yours, kept with the run", group=KEPT),
+    Option("tags", "Iterable[str] | None", "words of yours, to find the run by", group=KEPT),
+)
+"""The parameters of ``tune``, in the order of its signature."""
+
+OF_TUNE = {option.name: option for option in TUNE}
+"""The same by name, for what takes some of them too."""

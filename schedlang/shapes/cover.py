@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,12 +22,6 @@ class Bound:
 
     mean: float = 0.05
     worst: float = 0.15
-
-    def __post_init__(self) -> None:
-        for name in ("mean", "worst"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and 0 <= value < math.inf):
-                raise ValueError(f"{name} loss is {value!r}; it is a fraction such as 0.05")
 
     def is_kept(self, losses: np.ndarray, weights: Weights) -> bool:
         """Return whether losses, as ratios of times, are within the bound."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import WorkloadError
 from schedlang.measurement import describe_latency
-from schedlang.printed import show_text
+from schedlang.printed import count_text, show_text
 from schedlang.shapes import stored
 from schedlang.shapes import tree as trees
 from schedlang.shapes.cover import mean_of
@@ -220,12 +220,13 @@ class ShapeSet:
 
     def _lines(self) -> Iterator[str]:
         tuned = sum(one.origin == "tuned" for one in self.points)
-        what = [f"{len(self.points)} shapes" if self.points else ""]
-        what += [f"{len(self.ranges)} ranges" if len(self.ranges) != 1 else "1 range"] * bool(
-            self.ranges
-        )
+        what = [
+            count_text(len(found), noun)
+            for found, noun in ((self.points, "shape"), (self.ranges, "range"))
+            if found
+        ]
         yield (
-            f"{self.template.name} on {self.target.key}: {', '.join(filter(None, what))}; "
+            f"{self.template.name} on {self.target.key}: {', '.join(what)}; "
             f"{self.measured} measurements in {self.seconds:.0f} s"
             + ("; interrupted" if self.interrupted else "")
         )

@@ -31,7 +31,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.tuning.arguments import as_space
 from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.options import TRIALS, TUNE_NETWORK
+from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_values
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.unfinished import STORED
@@ -89,9 +89,10 @@ def tune_shapes(
     seconds: wall time of the tuning, as in ``tune_network``; kernels of ranges are measured after
         that. Shapes that are not reached have default schedules.
     seed: of searches and random inputs.
-    space, search, finals: as ``tune_network`` has them.
+    space, search: as ``tune_network`` has them.
     database: where records go; the same call goes on from there. Kernels of ranges are measured
         again.
+    finals: as ``tune_network`` has it.
     measurer: one of ``schedlang.measurer``; by default the target's own, on this machine.
     progress: show the shapes as they go; None does so on a terminal.
 
@@ -102,9 +103,9 @@ def tune_shapes(
     Raises ValueError for wrong shapes and numbers, ``WorkloadError`` where the template fails for
     all of them, and what ``tune_network`` raises.
     """
+    check_values(TUNE_SHAPES, locals())
     asked = without_small(as_shapes(shapes, exact))
     bound = Bound(loss, worst)
-    _check(trials, share, kernels, exact)
     made = Programs(Template(template), asked)
     tasks, far = made.tasks()
     first, total = _in_earnest(made, trials, share)
@@ -144,20 +145,14 @@ def tune_shapes(
         return _set_of(made, results, [], call, trials, interrupted=True)
 
 
-def _check(trials: int, share: float, kernels: int, exact: int) -> None:
-    for name, value, least in (("trials", trials, 1), ("kernels", kernels, 1), ("exact", exact, 0)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
-    if not (isinstance(share, int | float) and 0 < share <= 1):
-        raise ValueError(f"share={share!r}; give a fraction such as 0.2")
-
-
 def _in_earnest(made: Programs, trials: int, share: float) -> tuple[list[int], int]:
     """Return the places of the shapes to tune in earnest, in order, and the trials of all."""
     of_ranges = [place for *_, places in made.unified for place in places]
     places = dict.fromkeys(place for *_, place in made.points)
     alone = [k for k in places if k not in of_ranges and k not in made.small]
     first: list[int] = []
+    # A session gives no fewer at once.
+    trials = max(trials, _FEWEST)
     total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
     if alone:
         budget = share * len(alone) * trials

@@ -121,11 +121,10 @@ def read(name: str, notes: Sequence[Mapping[str, Any]], printed: str, code: int)
     if not any("done" in note for note in notes):
         running = [note["begins"] for note in notes if "begins" in note]
         stack = printed.partition("Segfault encountered")[2]
-        frame = _FRAME.search(stack)
-        found.crashes.append(
-            (running[-1] if running else f"{name}, as it was imported",
-             frame[1] if frame else f"exit code {code}, without a stack of TVM")
-        )  # fmt: skip
+        frames = _FRAME.findall(stack)
+        inner = [one for one in frames if "tvm::" in one] or frames
+        place = inner[0] if inner else f"exit code {code}, without a stack of TVM"
+        found.crashes.append((running[-1] if running else f"{name}, as it was imported", place))
     return found
 
 
@@ -214,9 +213,10 @@ def main(folders: Iterable[str] = ()) -> int:
         for folder in folders or FOLDERS:
             files = sorted((ROOT / "tests" / folder).rglob("test_*.py"))
             results = list(workers.map(lambda file: run(file, end), files))
-            left_out += results.count(None)
+            unrun = results.count(None)
+            left_out += unrun
             found = sum(filter(None, results), Found())
-            print(f"tests/{folder}: {found}", flush=True)
+            print(f"tests/{folder}: {found}" + f", {unrun} files not run" * bool(unrun), flush=True)
             total += found
     print(*summary(total), sep="\n")
     if left_out:

@@ -77,7 +77,7 @@ def test_what_is_no_file_is_not_opened(
     [
         ("x" * 5000, r"refuses its path \(File name too long\); choose a shorter one"),
         ("y/" * 2500 + "tune.db", r"refuses its path \(File name too long\)"),
-        ("a\0b.db", r"a\\x00b.db'?: its path is no name of a file \(embedded null .*\); choose"),
+        ("a\0b.db", r"a\\x00b.db'?: its path is no name of a file \(.*embedded null .*\); choose"),
         ("\ud800.db", r"its path is no name of a file"),
         ("file/tune.db", r"the folder .*/file is no folder; move it away, or choose another path"),
         ("file/more/tune.db", r"the folder .*/file/more does not exist"),

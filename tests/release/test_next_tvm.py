@@ -23,6 +23,7 @@ def test_wrong(): assert 1 + 1 == 3, "arithmetic has moved"
 def test_crash():
     print("!!!!!!! Segfault encountered !!!!!!!", file=sys.stderr)
     print('  File "libc.c", line 0, in 0x00007f212480704f', file=sys.stderr)
+    print('  File "libc.c", line 0, in __pthread_kill_implementation', file=sys.stderr)
     print('  File "<unknown>", line 0, in tvm::ffi::Gone(tvm::ffi::Any)', file=sys.stderr)
     os.abort()
 

@@ -7,12 +7,15 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 Extents = dict[str, int]
 MOST = 2**31 - 1
 """Extents, and indices of elements, are 32-bit numbers in TVM's programs."""
+TILES = 2**20
+"""By how much the last tile may reach beyond an extent."""
 EXACT = 64
 """Up to this value, the only extent that varies has a kernel for each value."""
 # Extents that are sampled of a range, along each axis, and in all.
@@ -79,6 +82,11 @@ class Range:
             {**self.bounds, name: (min(max(low, self.exact + 1), high), high)}, self.weight
         )
 
+    def all(self) -> list[Extents]:
+        """Return all shapes of it."""
+        values = [range(low, high + 1) for low, high in self.bounds.values()]
+        return [dict(zip(self.bounds, one, strict=True)) for one in product(*values)]
+
     def samples(self) -> list[Extents]:
         """Return shapes that stand for it: bounds, and between them evenly in the logarithm."""
         axes = {name: _spread(low, high, _ALONG) for name, (low, high) in self.bounds.items()}
@@ -89,9 +97,14 @@ class Range:
         each = max(2, round(_SPREAD ** (1 / max(len(self.varying), 1))))
         axes = {}
         for name, (low, high) in self.bounds.items():
-            near = range(low, min(low + each, high + 1))
-            axes[name] = sorted({*near, *_spread(low, high, each)})
-        return _chosen(axes, _SPREAD)
+            near = {*range(low, min(low + each, high + 1)), *_spread(low, high, each)}
+            # Rules often change at multiples of powers of two.
+            multiples = {
+                k * 2**n + by for n in range(3, 13) for k in (1, 2, 3) for by in (-1, 0, 1)
+            }
+            axes[name] = sorted(near | {one for one in multiples if low <= one <= high})
+        longest = max(map(len, axes.values()))
+        return _chosen(axes, max(_SPREAD, longest))
 
     def probes(self) -> list[Extents]:
         """Return shapes to verify at: bounds, those next to them, primes, and others."""

@@ -28,7 +28,7 @@ def without_small(asked: Shapes) -> Shapes:
         if one.size > _SMALL:
             ranges.append(one)
             continue
-        for extents in one.samples():
+        for extents in one.all():
             key = tuple(extents.values())
             points[key] = points.get(key, 0.0) + one.weight / one.size
     listed = tuple(dict(zip(asked.names, key, strict=True)) for key in points)

@@ -134,8 +134,8 @@ class RangeFit:
                 break
             self._wrong |= {self._kernels.index(one) for one in wrong if one in self._kernels}
             self._exact = {at: one for at, one in self._exact.items() if one not in wrong}
-        edges = [{**self._range.edge(side)} for side in (0, 1)]
-        for extents in [*edges, *self._samples[:1], *self._samples[-1:]]:
+        edges = [self._range.edge(0), self._range.edge(1)]
+        for extents in [*edges, *self._range.small()[-1:], *self._samples[:1]]:
             [found] = self._measure(extents, [made.mod])
             if found.status is not Status.OK or not found.verified:
                 raise WorkloadError(
@@ -191,7 +191,7 @@ class RangeFit:
         if self._exact:
             [name] = self._range.varying
             numbers = {at: len(chosen) + k for k, at in enumerate(sorted(self._exact))}
-            tree = with_exact(name, numbers, tree)
+            tree = with_exact(name, numbers, tree, self._range.bounds[name][0])
             everywhere += [self._exact[at] for at in sorted(self._exact)]
         used = sorted(labels_of(tree))
         tree = relabelled(tree, {old: new for new, old in enumerate(used)})

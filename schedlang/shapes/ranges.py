@@ -13,7 +13,7 @@ from schedlang.errors import WorkloadError
 from schedlang.interpreters.to_symbolic import to_symbolic
 from schedlang.language.schedule import Trace
 from schedlang.shapes.cover import mean_of
-from schedlang.shapes.extents import MOST, Extents, Range, text
+from schedlang.shapes.extents import MOST, TILES, Extents, Range, text
 from schedlang.shapes.template import Template
 from schedlang.shapes.tree import (
     Leaf,
@@ -21,6 +21,7 @@ from schedlang.shapes.tree import (
     Tree,
     regions,
 )
+from schedlang.tvm.program import intermediate_shapes
 from schedlang.tvm.symbolic import Branching, SymbolicProgram, UnifyError, unify
 
 if TYPE_CHECKING:
@@ -110,11 +111,13 @@ def unified(template: Template, asked: Range) -> SymbolicProgram:
     whose largest shape has tensors of more elements than 32-bit indices reach.
     """
     largest = {name: high for name, (_, high) in asked.bounds.items()}
-    elements = max(math.prod(arg.shape) for arg in template(largest).args)
-    if elements > MOST:
+    made = template(largest)
+    tensors = [*(arg.shape for arg in made.args), *dict(intermediate_shapes(made.func)).values()]
+    elements = max(math.prod(map(int, shape)) for shape in tensors)
+    if elements > MOST - TILES:
         raise WorkloadError(
             f"{template.name}({asked}): its largest shape has a tensor of {elements:,} elements",
-            f"give a range whose tensors have at most {MOST:,}",
+            f"give a range whose tensors have at most {MOST - TILES:,}",
         )
     shapes = [*asked.samples(), *(one for one in asked.probes() if one not in asked.samples())]
     mods = [template(one).mod for one in shapes]
@@ -149,7 +152,7 @@ def kernel_alone(origin: str, extents: Extents, trace: Trace, program: SymbolicP
 
 def in_one(program: SymbolicProgram, tree: Tree, kernels: Sequence[Kernel]) -> TensorProgram:
     """Return one function that takes the kernel that the tree says."""
-    branching = Branching(program.mod)
+    branching = Branching(program)
 
     def statement(node: Tree) -> object:
         if isinstance(node, Split):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
 
 _POINTS_SHOWN = 20
+_Shapes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,39 +86,68 @@ class ShapeSet:
 
     def kernel(self, **extents: int) -> Any:
         """Return the compiled function that serves a shape; it is compiled once."""
-        return self._built(self.serving(**extents))
+        return self._built(self._checked(self.serving(**extents), extents))
 
     def __call__(self, *tensors: Any, **extents: int) -> None:
         """Run the program on tensors: it writes its outputs in place, as kernels do."""
-        if extents:
-            self.kernel(**extents)(*tensors)
-            return
         shapes = tuple([tuple(one.shape) for one in tensors])
+        if extents:
+            self._named(shapes, extents)(*tensors)
+            return
         entry = self._entries.get(shapes)
         if entry is None:
             entry = self._built(self._of_shapes(shapes))
             self._entries[shapes] = entry
         entry(*tensors)
 
-    def _of_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> PointKernel | RangeKernels:
-        known = self._by_shapes.get(shapes)
-        if known is not None:
-            if len(known) > 1:
-                ways = "; ".join(text(one.extents) for one in known)
-                raise WorkloadError(
-                    f"{self.template.name}: tensors of these shapes fit several extents: {ways}",
-                    "give the extents by name",
-                )
-            return known[0]
+    def _named(self, shapes: _Shapes, extents: Mapping[str, int]) -> Any:
+        """Return the kernel for extents given by name, which the shapes have to fit."""
+        found = self.serving(**extents)
+        if isinstance(found, RangeKernels) and _extents_of(found, shapes, extents) is None:
+            raise WorkloadError(
+                f"{self.template.name}: tensors of the shapes {', '.join(map(str, shapes))} are "
+                f"not those of {text(extents)}"
+            )
+        return self.kernel(**extents)
+
+    def _of_shapes(self, shapes: _Shapes) -> PointKernel | RangeKernels:
+        fitting: dict[tuple[int, ...], PointKernel | RangeKernels] = {}
+        for point in self._by_shapes.get(shapes, ()):
+            fitting[tuple(point.extents.values())] = point
         for one in self.ranges:
             extents = _extents_of(one, shapes)
             if extents is not None and extents in one.range:
-                return one
-        raise WorkloadError(
-            f"{self.template.name}: no kernel was made for tensors of the shapes "
-            f"{', '.join(map(str, shapes))}",
-            f"it serves {self.served}",
-        )
+                fitting.setdefault(tuple(extents[name] for name in self.names), one)
+        ways = [dict(zip(self.names, key, strict=True)) for key in fitting]
+        if len(fitting) > 1:
+            raise WorkloadError(
+                f"{self.template.name}: tensors of these shapes fit several extents: "
+                f"{'; '.join(map(text, ways))}",
+                "give the extents by name",
+            )
+        if not fitting:
+            raise WorkloadError(
+                f"{self.template.name}: no kernel was made for tensors of the shapes "
+                f"{', '.join(map(str, shapes))}",
+                f"it serves {self.served}",
+            )
+        return self._checked(next(iter(fitting.values())), ways[0])
+
+    def _checked(
+        self, found: PointKernel | RangeKernels, extents: Mapping[str, int]
+    ) -> PointKernel | RangeKernels:
+        """Refuse a shape for which the template makes another program than the range's."""
+        key = tuple(extents[name] for name in self.names)
+        if not isinstance(found, RangeKernels) or key in self._seen:
+            return found
+        if not found.program.is_program_of(extents, self.template.make(extents).mod):
+            raise WorkloadError(
+                f"{self.template.name}({text(extents)}) is not the program that those of other "
+                f"extents in {found.range} lead to",
+                "give this shape as a single one",
+            )
+        self._seen.add(key)
+        return found
 
     @property
     def served(self) -> str:
@@ -138,6 +168,10 @@ class ShapeSet:
             shapes = tuple(arg.shape for arg in self.template(one.extents).args)
             found.setdefault(shapes, []).append(one)
         return found
+
+    @cached_property
+    def _seen(self) -> set[tuple[int, ...]]:
+        return set()
 
     @cached_property
     def _entries(self) -> dict[tuple[tuple[int, ...], ...], Any]:
@@ -272,14 +306,20 @@ def _named(name: str, extents: Mapping[str, int]) -> str:
     return "_".join([name, *(f"{key}_{value}" for key, value in extents.items())])
 
 
-def _extents_of(found: RangeKernels, shapes: tuple[tuple[int, ...], ...]) -> dict[str, int] | None:
-    """Return the extents that arguments of these shapes have; None where the shapes do not fit."""
+def _extents_of(
+    found: RangeKernels, shapes: _Shapes, given: Mapping[str, int] | None = None
+) -> dict[str, int] | None:
+    """Return the extents of arguments with these shapes: those given, or what the shapes tell.
+
+    None where the shapes are others.
+    """
     formulas = found.program.shapes
     if [len(one) for one in shapes] != [len(one) for one in formulas]:
         return None
     extents = {name: low for name, (low, _) in found.range.bounds.items()}
     for name, reading in found.program.readings.items():
         extents[name] = shapes[reading.argument][reading.axis] - reading.more
+    extents = extents if given is None else dict(given)
     fits = all(
         formula.at(extents) == size
         for shape, axes in zip(shapes, formulas, strict=True)

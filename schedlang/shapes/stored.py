@@ -14,11 +14,11 @@ import numpy as np
 
 from schedlang.errors import SchedlangError, TargetError, TraceFormatError, WorkloadError
 from schedlang.language.schedule import Trace
-from schedlang.shapes.extents import Extents, Range, text
+from schedlang.shapes.extents import Extents, Range, as_shapes, text
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of, unified
 from schedlang.shapes.template import Template
-from schedlang.shapes.tree import from_json, labels_of, to_json
+from schedlang.shapes.tree import Tree, from_json, labels_of, regions, to_json
 
 _FORMAT = "schedlang shapes 1"
 
@@ -63,7 +63,14 @@ def read(
         return tuple(found["names"]), points, ranges
     except WorkloadError:
         raise
-    except (SchedlangError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (
+        SchedlangError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise TraceFormatError(str(path), f"it cannot be read: {error}") from error
 
 
@@ -72,7 +79,7 @@ def _checked(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TraceFormatError(str(path), f"it cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceFormatError(str(path), f"it is damaged: {error}") from None
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise TraceFormatError(str(path), "it holds no set of shapes of this version")
@@ -154,7 +161,7 @@ def _numbers(values: Any) -> np.ndarray:
 
 def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
     bounds = {name: (low, high) for name, (low, high) in one["bounds"].items()}
-    asked = Range(bounds, one["weight"], one["exact"])
+    [asked] = as_shapes([(bounds, one["weight"])], int(one["exact"])).ranges
     program = unified(template, asked)
     kernels: list[Kernel] = []
     for given in one["kernels"]:
@@ -164,18 +171,39 @@ def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
         made = kernel_alone if given["alone"] else kernel_of
         kernels.append(made(given["origin"], extents, trace, program))
     tree = from_json(one["tree"])
-    if not labels_of(tree) <= set(range(len(kernels))):
-        raise ValueError("its tree names kernels that it does not have")
+    _check_tree(tree, asked, kernels)
+    samples = tuple(map(dict, one["samples"]))
+    latencies, best, regret = (_numbers(one[name]) for name in ("latencies", "best", "regret"))
+    everywhere = sum(not kernel.alone for kernel in kernels)
+    if latencies.shape != (len(samples), everywhere) or not (
+        best.shape == regret.shape == (len(samples),)
+    ):
+        raise ValueError("it has figures of other shapes than its samples")
+    if not (np.isfinite(best).all() and (best > 0).all()):
+        raise ValueError("it has latencies that are not positive")
+    if not all(sample in asked for sample in samples):
+        raise ValueError("it has samples outside its range")
     return RangeKernels(
         asked,
         program,
         tuple(kernels),
         tree,
         in_one(program, tree, kernels),
-        tuple(map(dict, one["samples"])),
-        _numbers(one["latencies"]),
-        _numbers(one["best"]),
-        _numbers(one["regret"]),
+        samples,
+        latencies,
+        best,
+        regret,
         tuple(map(dict, one["verified"])),
-        one["measured"],
+        int(one["measured"]),
     )
+
+
+def _check_tree(tree: Tree, asked: Range, kernels: Sequence[Kernel]) -> None:
+    """Raise ValueError for a tree that takes a kernel where it cannot run."""
+    if not labels_of(tree) <= set(range(len(kernels))):
+        raise ValueError("its tree names kernels that it does not have")
+    for bounds, number in regions(tree, asked.bounds):
+        kernel = kernels[number]
+        only = {name: (value, value) for name, value in kernel.extents.items()}
+        if kernel.alone and bounds != only:
+            raise ValueError("its tree takes a kernel of one shape for others")

@@ -69,15 +69,16 @@ def regions(
     return [*regions(tree.below, below), *regions(tree.above, above)]
 
 
-def with_exact(name: str, numbers: Mapping[int, int], rest: Tree) -> Tree:
+def with_exact(name: str, numbers: Mapping[int, int], rest: Tree, low: int = 1) -> Tree:
     """Return a tree that takes kernels of their own for some values of an extent, else ``rest``.
 
     Parameters
     ----------
     numbers: kernel of each value.
+    low: the least value.
     """
     edge = max(numbers) + 1
-    steps: list[tuple[int, Tree]] = [(1, rest)] if min(numbers) > 1 else []
+    steps: list[tuple[int, Tree]] = [(low, rest)] if min(numbers) > low else []
     for at in range(min(numbers), edge):
         steps.append((at, Leaf(numbers[at]) if at in numbers else rest))
     return _searched(name, [*steps, (edge, rest)])

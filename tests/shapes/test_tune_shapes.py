@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tvm import te
 
 import schedlang as sl
+from schedlang.shapes.template import Template
 
 TARGET = sl.Target("cpu", cores=2)
 
@@ -235,6 +237,46 @@ def test_shapes_with_one_program_are_tuned_once() -> None:
     one, other = found.points
     assert (one.trace, one.latency) == (other.trace, other.latency)
     assert found.measured == one.trials
+
+
+def test_an_extent_that_the_shape_exceeds() -> None:
+    def pooled(n: int) -> Any:
+        a = te.placeholder((n + 3, 4), name="A")
+        k = te.reduce_axis((0, 4), name="k")
+        shape = (n // 2, 4)
+        return [a, te.compute(shape, lambda i, j: te.sum(a[i * 2 + k, j], axis=k), name="B")]
+
+    found = sl.tune_shapes(
+        pooled, {"n": (2, 40)}, TARGET, trials=4, finals=0, exact=6, progress=False
+    )
+    for n in (2, 3, 5, 6, 7, 8, 9, 23, 40):
+        a = np.random.default_rng(n).standard_normal((n + 3, 4), dtype="float32")
+        out = np.full((n // 2 + 4, 4), np.nan, "float32")
+        found(a, out[: n // 2])
+        expected = np.stack([a[2 * i : 2 * i + 4].sum(axis=0) for i in range(n // 2)])
+        np.testing.assert_allclose(out[: n // 2], expected, rtol=1e-4, atol=1e-5)
+        assert np.isnan(out[n // 2 :]).all()
+
+
+def test_all_shapes_of_a_small_range_are_served() -> None:
+    found = tuned(None, {"rows": (1, 8), "width": 16}, trials=1)
+    assert sorted(one.extents["rows"] for one in found.points) == [*range(1, 9)]
+
+
+def test_names_must_fit_the_tensors(found: sl.ShapeSet) -> None:
+    tensors = [np.zeros(shape, "float32") for shape in ((9, 32), (32, 48), (9, 48))]
+    with pytest.raises(sl.WorkloadError, match="are not those of rows=8, width=48"):
+        found(*tensors, rows=8, width=48)
+
+
+def test_a_shape_with_another_program_is_found_when_it_is_asked_for(found: sl.ShapeSet) -> None:
+    def changed(rows: int, width: int) -> Any:
+        return sl.workloads.matmul(rows, width, 40 if rows == 53 else 32)
+
+    other = dataclasses.replace(found, template=Template(changed))
+    check(other, 52, 48)
+    with pytest.raises(sl.WorkloadError, match=r"dense|changed.*is not the program"):
+        check(other, 53, 48)
 
 
 @pytest.mark.parametrize(

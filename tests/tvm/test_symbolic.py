@@ -14,7 +14,13 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.interpreters.to_symbolic import to_symbolic
-from schedlang.tvm.symbolic import Branching, SymbolicProgram, UnifyError, unify
+from schedlang.tvm.symbolic import (
+    Branching,
+    SymbolicProgram,
+    UnifyError,
+    unify,
+    with_full_tiles,
+)
 from schedlang.tvm.symbolic.fitting import fit
 
 Programs = Callable[..., Any]
@@ -163,7 +169,7 @@ def test_branches_take_the_program_that_the_extents_say() -> None:
     alone = space.sample(workload(product, 5, 32), seed=2)
     assert trace.workload is not None
     scheduled = to_symbolic(trace.instructions, trace.workload, program.mod)
-    branching = Branching(program.mod)
+    branching = Branching(program)
     tree = branching.branch(
         "m",
         33,
@@ -177,6 +183,47 @@ def test_branches_take_the_program_that_the_extents_say() -> None:
         out = np.full_like(expected, np.nan)
         kernel(*inputs, out)
         np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_branches_look_at_the_extent_where_the_shape_is_larger() -> None:
+    program = made(halves)  # its argument has n + 1 rows
+    alone = sl.Schedule(workload(halves, 5, 8))
+    branching = Branching(program)
+    body = branching.branch(
+        "n",
+        6,
+        branching.branch("n", 5, branching.leaf(program.mod), branching.leaf(alone.mod)),
+        branching.leaf(program.mod),
+    )
+    mod = branching.function(body)
+    assert "n - 1 < 6" in mod.script()
+    kernel = sl.Target("cpu").build(mod).main
+    for n in (3, 4, 5, 6, 7):
+        inputs = inputs_of(halves, n, 8)
+        expected = reference(halves, n, 8, inputs)
+        guarded = np.full((len(expected) + 4, 8), np.nan, "float32")
+        kernel(*inputs, guarded[: len(expected)])
+        np.testing.assert_array_equal(guarded[: len(expected)], expected)
+        assert np.isnan(guarded[len(expected) :]).all()
+
+
+def test_guards_that_data_decides_stay_as_they_are() -> None:
+    def masked(n: int, m: int) -> Any:
+        return product(n, m)
+
+    program = made(masked)
+    assert with_full_tiles(program.mod).script() == program.mod.script()
+    script = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((16, 8), "float32"), B: T.Buffer((16, 8), "float32")):
+    for i, j in T.grid(16, 8):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(A[i, j] < T.float32(0.5))
+            B[vi, vj] = A[vi, vj]
+"""
+    guarded = sl.workloads.from_script(script).mod
+    assert with_full_tiles(guarded).script() == guarded.script()
 
 
 def test_arguments_whose_extents_disagree_are_refused() -> None:

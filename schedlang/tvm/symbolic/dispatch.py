@@ -10,6 +10,7 @@ from tvm_ffi import structural_map
 
 from schedlang.tvm import program
 from schedlang.tvm.symbolic.full_tiles import with_own_variables
+from schedlang.tvm.symbolic.unify import SymbolicProgram
 
 
 class Branching:
@@ -17,12 +18,15 @@ class Branching:
 
     Parameters
     ----------
-    signature: a module whose function has the arguments, and the extents as variables.
+    unified: the program with the arguments, and where its extents are read from.
     """
 
-    def __init__(self, signature: IRModule) -> None:
-        self._func = signature[program.MAIN]
-        self._extents = {str(var.name): var for var in _extents_of(self._func)}
+    def __init__(self, unified: SymbolicProgram) -> None:
+        self._func = unified.mod[program.MAIN]
+        self._extents = {}
+        for name, reading in unified.readings.items():
+            size = self._func.params[reading.argument].ty.shape[reading.axis]
+            self._extents[name] = size - reading.more if reading.more else size
         self._buffers: list[Any] = []
 
     def leaf(self, mod: IRModule) -> Any:
@@ -52,7 +56,3 @@ class Branching:
         """Return the module with a function whose body is a statement of the above."""
         root = program.changed_block(self._func.body.block, body=body, allocated=self._buffers)
         return program.as_main(program.with_root(self._func, root))
-
-
-def _extents_of(func: Any) -> list[Any]:
-    return [one for param in func.params for one in param.ty.shape if isinstance(one, tirx.Var)]

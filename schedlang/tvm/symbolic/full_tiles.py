@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -25,11 +25,19 @@ def with_full_tiles(mod: IRModule) -> IRModule:
     innermost loops cost nothing but in the last tile; the program doubles in size.
     """
     func = mod[program.MAIN]
-    made = [_versioned(nest) if isinstance(nest, tirx.For) else nest for nest in nests_of(func)]
+    known = [size for one in func.params for size in one.ty.shape if isinstance(size, tirx.Var)]
+    made = [
+        _versioned(nest, known) if isinstance(nest, tirx.For) else nest for nest in nests_of(func)
+    ]
     return program.as_main(program.with_root_body(func, sequence(made)))
 
 
-def _versioned(loop: Any) -> Any:
+def _versioned(loop: Any, known: Sequence[Any]) -> Any:
+    """Return a loop whose body is there twice; as it was where that cannot be said of its guards.
+
+    The condition is about the loop's own variable and the extents: another variable is not there
+    yet, or stands for an unknown bound, and what tensors hold may change meanwhile.
+    """
     domains: dict[Any, Any] = {}
     guards: list[Any] = []
 
@@ -55,6 +63,11 @@ def _versioned(loop: Any) -> Any:
     condition = full[0]
     for one in full[1:]:
         condition = tirx.And(condition, one)
+    free = list[Any]()
+    structural_walk(condition, (tirx.Var, free.append), order="pre")
+    allowed = [loop.loop_var, *known]
+    if not all(any(var.same_as(one) for one in allowed) for var in free):
+        return loop
     plain = structural_map(
         with_own_variables(loop.body),
         (SBlockRealize, lambda one: SBlockRealize(one.iter_values, _TRUE, one.block)),

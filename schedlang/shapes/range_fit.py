@@ -60,7 +60,7 @@ def kernels_of(
         if key in small:
             [name] = asked.varying
             origin = f"for {name}={extents[name]} alone"
-            exact[extents[name]] = kernel_alone(origin, extents, best.trace, program)
+            exact[extents[name]] = kernel_alone(origin, extents, best.trace)
         if extents in asked.large() and not best.unscheduled:
             with suppress(InvalidTrace):
                 origin = f"tuned at {text(extents)}"

@@ -145,7 +145,7 @@ def kernel_of(origin: str, extents: Extents, trace: Trace, program: SymbolicProg
     return Kernel(origin, extents, trace, mod)
 
 
-def kernel_alone(origin: str, extents: Extents, trace: Trace, program: SymbolicProgram) -> Kernel:
+def kernel_alone(origin: str, extents: Extents, trace: Trace) -> Kernel:
     """Return a schedule for its shape alone."""
     return Kernel(origin, extents, trace, trace.replay().mod, alone=True)
 

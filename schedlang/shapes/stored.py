@@ -168,8 +168,10 @@ def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
         extents = dict(given["extents"])
         workload = _program(template, extents, given["key"])
         trace = Trace.from_json(given["trace"], workload)
-        made = kernel_alone if given["alone"] else kernel_of
-        kernels.append(made(given["origin"], extents, trace, program))
+        if given["alone"]:
+            kernels.append(kernel_alone(given["origin"], extents, trace))
+        else:
+            kernels.append(kernel_of(given["origin"], extents, trace, program))
     tree = from_json(one["tree"])
     _check_tree(tree, asked, kernels)
     samples = tuple(map(dict, one["samples"]))

@@ -36,7 +36,7 @@ class CacheFolder:
 
     Parameters
     ----------
-    root: the cache; None for none.
+    root: the cache, if there is one.
     name: of the folder.
     """
 

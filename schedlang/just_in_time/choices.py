@@ -74,9 +74,9 @@ class Chooser:
     Attributes
     ----------
     target: the machine.
-    database: where records are, and go; None for none.
+    database: where records are, and go, if anywhere.
     database_name: as the user wrote it.
-    shapes: a set of kernels; None for none.
+    shapes: a set of kernels, if there is one.
     trials, seconds: the budget of tuning; 0 and None do not tune.
     cache: keeps what is compiled.
     """

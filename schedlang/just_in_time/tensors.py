@@ -16,7 +16,7 @@ Call = Callable[..., Any]
 def with_shapes(tensors: Sequence[Any]) -> list[Any]:
     """Return the tensors; those of DLPack that say no shape or type as TVM's, in their memory.
 
-    TypeError for what is no tensor.
+    TypeError for anything but a tensor.
     """
     return [
         tensor

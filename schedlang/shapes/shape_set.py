@@ -241,7 +241,7 @@ class ShapeSet:
             names = [name for name in self.names if name in one.range.varying]
             parts.append(
                 f"def {self.template.name}_range_{number}({', '.join(names)}):\n"
-                f'    """{one.range}"""\n{trees.as_python(one.tree, names)}'
+                f'    """{one.range}"""\n{trees.as_python(one.tree)}'
             )
         return "\n\n".join(parts)
 

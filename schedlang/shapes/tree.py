@@ -172,12 +172,11 @@ def from_json(value: Any) -> Tree:
     raise ValueError(f"{str(value)[:60]} is no tree of comparisons")
 
 
-def as_python(tree: Tree, names: Sequence[str], indent: str = "    ") -> str:
+def as_python(tree: Tree, indent: str = "    ") -> str:
     """Return the body of a Python function that returns the number of the kernel."""
     if isinstance(tree, Leaf):
         return f"{indent}return {tree.kernel}\n"
     deeper = indent + "    "
-    return (
-        f"{indent}if {tree.name} < {tree.at}:\n{as_python(tree.below, names, deeper)}"
-        + as_python(tree.above, names, indent)
+    return f"{indent}if {tree.name} < {tree.at}:\n{as_python(tree.below, deeper)}" + as_python(
+        tree.above, indent
     )

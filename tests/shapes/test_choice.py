@@ -60,7 +60,7 @@ def test_a_tree_its_json_and_its_python_agree(
     tree = fit_tree(shapes, losses, [1.0] * len(shapes), 0)
     assert from_json(to_json(tree)) == tree
     names: dict[str, object] = {}
-    exec(f"def find(n, m):\n{as_python(tree, ['n', 'm'])}", names)
+    exec(f"def find(n, m):\n{as_python(tree)}", names)
     bounds = {"n": (1, 600), "m": (1, 600)}
     for shape in [*shapes, data.draw(_extents)]:
         assert names["find"](**shape) == tree.find(shape)  # type: ignore[operator]

@@ -39,7 +39,7 @@ def shapes_of(words: Sequence[str], log: Path | None) -> list[Shape]:
     Parameters
     ----------
     words: of ``--shapes``, each ``name=value`` or ``name=low:high`` for each extent.
-    log: a file with a shape in JSON on each line; None for none.
+    log: a file with a shape in JSON on each line, if there is one.
 
     UsageError for what cannot be read, and where no shape is given.
     """

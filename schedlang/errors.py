@@ -137,8 +137,8 @@ class WorkloadError(SchedlangError, ValueError):
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
-class TemplateError(SchedlangError, ValueError):
-    """A template of ``sl.jit`` fails, makes no program, or makes two for the same extents.
+class TemplateError(WorkloadError):
+    """A template fails, makes no program, or makes two for the same extents.
 
     The message has the extents; where the template raised an exception, that is the cause.
     """

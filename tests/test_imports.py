@@ -36,7 +36,7 @@ EXPORTED = ("tuning", "just_in_time", "networks", "shapes", "plot", "report", "n
 OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
-    ("errors", "printed", "announcing"),
+    ("errors", "printed", "announcing", "once"),
     ("requirements",),
     ("expressions", "distributions"),
     ("tvm",),

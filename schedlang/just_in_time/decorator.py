@@ -14,7 +14,7 @@ from schedlang.just_in_time.cache import KernelCache
 from schedlang.just_in_time.cache_folder import CacheFolder, default_root
 from schedlang.just_in_time.choices import Chooser, FindsKernels
 from schedlang.just_in_time.function import JitFunction
-from schedlang.just_in_time.template import Template
+from schedlang.just_in_time.signature import SignedTemplate
 from schedlang.targets import Target, as_target
 from schedlang.targets.deployment.identifiers import identifier
 from schedlang.tuning.options import whole, wrong_seconds
@@ -95,7 +95,7 @@ def jit(
     machine = as_target(target)
 
     def made(function: Callable[..., Any]) -> JitFunction:
-        read = Template.of(function)
+        read = SignedTemplate(function)
         folder = CacheFolder(root, _folder_name(function, read.name))
         kept = KernelCache(folder, machine)
         chooser = Chooser(machine, place, name, shapes, trials, seconds, kept)

@@ -11,14 +11,14 @@ from schedlang.announcing import LOGGER
 from schedlang.just_in_time.cache_folder import CacheFolder
 from schedlang.just_in_time.choices import Chooser, Origin
 from schedlang.just_in_time.forms import Forms
-from schedlang.just_in_time.once import OncePerKey
 from schedlang.just_in_time.probing import probe
-from schedlang.just_in_time.template import Template
+from schedlang.just_in_time.signature import SignedTemplate
 from schedlang.just_in_time.tensors import Call, check, shape_of, with_outputs, with_shapes
 from schedlang.measurement import describe_latency
+from schedlang.once import OncePerKey
 from schedlang.printed import first_line, show_text
 from schedlang.targets.errors import BuildError
-from schedlang.workloads.workload import Workload
+from schedlang.workloads.template import assigned, key_of
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,11 @@ class _Known:
     ----------
     calls: what to run for tensors of some shapes and types, and values given by keyword.
     forms: of the template's shapes, by the values that are fixed.
-    workloads, kernels: by the values of all parameters.
+    kernels: by the values of all parameters.
     """
 
     calls: dict[Hashable, Call] = field(default_factory=dict)
     forms: OncePerKey[Forms] = field(default_factory=OncePerKey)
-    workloads: OncePerKey[Workload] = field(default_factory=OncePerKey)
     kernels: OncePerKey[_Kernel] = field(default_factory=OncePerKey)
 
 
@@ -59,7 +58,7 @@ class JitFunction:
     ``BuildError`` where TVM can compile no form of the program.
     """
 
-    def __init__(self, template: Template, chooser: Chooser, folder: CacheFolder) -> None:
+    def __init__(self, template: SignedTemplate, chooser: Chooser, folder: CacheFolder) -> None:
         self._template = template
         self._chooser = chooser
         self._folder = folder
@@ -94,10 +93,10 @@ class JitFunction:
     def explain(self, /, **extents: Any) -> str:
         """Say where the kernel for these extents comes from, or would; nothing is tuned for it."""
         values = self._complete(extents)
-        kernel = self._known.kernels.find(self._template.key(values))
+        kernel = self._known.kernels.find(key_of(values))
         if kernel is not None:
             return str(kernel.origin)
-        return str(self._chooser.foreseen(self._workload(self._known, values), values))
+        return str(self._chooser.foreseen(self._template(values), values))
 
     def refresh(self) -> None:
         """Forget all kernels of this process: the next calls look into the database again."""
@@ -131,12 +130,12 @@ class JitFunction:
             key = (key, *[(name, type(value), value) for name, value in given.items()])
         run = known.calls.get(key)
         if run is None:
-            forms = known.forms.get(template.key(fixed), lambda: probe(template, fixed))
+            forms = known.forms.get(key_of(fixed), lambda: probe(template, fixed))
             places = forms.places(len(shaped))
             values = template.ordered(
                 {**fixed, **forms.solve(places, [shape_of(one) for one in shaped])}
             )
-            workload = self._workload(known, values)
+            workload = template(values)
             arguments = [workload.args[place] for place in places]
             check(shaped, arguments, template.call(values))
             kernel = self._kernel(known, values)
@@ -144,17 +143,12 @@ class JitFunction:
             known.calls[key] = run
         return run(*shaped)
 
-    def _workload(self, known: _Known, values: Mapping[str, Any]) -> Workload:
-        template = self._template
-        return known.workloads.get(template.key(values), lambda: template.checked_workload(values))
-
     def _kernel(self, known: _Known, values: Mapping[str, Any]) -> _Kernel:
-        workload = self._workload(known, values)
-        return known.kernels.get(self._template.key(values), lambda: self._built(workload, values))
+        return known.kernels.get(key_of(values), lambda: self._built(values))
 
-    def _built(self, workload: Workload, values: Mapping[str, Any]) -> _Kernel:
+    def _built(self, values: Mapping[str, Any]) -> _Kernel:
         failed: BuildError | None = None
-        for choice in self._chooser.choices(workload, values):
+        for choice in self._chooser.choices(self._template(values), values):
             try:
                 function = choice.build()
             except BuildError as error:
@@ -183,7 +177,7 @@ class JitFunction:
         for one in kernels:
             latency = one.origin.latency
             shown = "" if latency is None else describe_latency(latency)
-            rows.append((self._template.listed(one.values), one.origin.text, shown))
+            rows.append((assigned(one.values), one.origin.text, shown))
         if not kernels:
             return head
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.errors import TemplateError
 from schedlang.just_in_time.forms import Forms, Shape, form_of
-from schedlang.just_in_time.template import Template
+from schedlang.just_in_time.signature import SignedTemplate
 from schedlang.workloads.workload import Workload
 
 _PRIMES = (31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79)
@@ -18,7 +18,7 @@ _FACTORS = (2, 3, 5)
 Point = dict[str, int]
 
 
-def probe(template: Template, fixed: Mapping[str, Any]) -> Forms:
+def probe(template: SignedTemplate, fixed: Mapping[str, Any]) -> Forms:
     """Return the forms of a template's shapes, the values in ``fixed`` being given.
 
     Each open extent changes alone; then all change together, which confirms what was found, or each
@@ -51,7 +51,7 @@ def probe(template: Template, fixed: Mapping[str, Any]) -> Forms:
 class _Probe:
     """Points around the base, with the shapes that they give."""
 
-    template: Template
+    template: SignedTemplate
     fixed: Mapping[str, Any]
     base: Mapping[str, int]
     ranks: Sequence[int]
@@ -86,7 +86,7 @@ class _Probe:
 
     def _shapes_at(self, point: Point) -> list[Shape] | None:
         try:
-            made = self.template.workload(self.template.ordered({**self.fixed, **point}))
+            made = self.template.make(self.template.ordered({**self.fixed, **point}))
         except TemplateError:
             return None
         shapes = _shapes(made)
@@ -94,13 +94,13 @@ class _Probe:
 
 
 def _base(
-    template: Template, fixed: Mapping[str, Any], free: Sequence[str]
+    template: SignedTemplate, fixed: Mapping[str, Any], free: Sequence[str]
 ) -> tuple[Point, Workload]:
     failed: TemplateError | None = None
     for values in _bases(len(free)):
         base = dict(zip(free, values, strict=True))
         try:
-            return base, template.workload(template.ordered({**fixed, **base}))
+            return base, template.make(template.ordered({**fixed, **base}))
         except TemplateError as error:
             failed = failed or error
     assert failed is not None

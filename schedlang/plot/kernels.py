@@ -11,8 +11,9 @@ import altair as alt
 from schedlang.measurement import describe_latency
 from schedlang.plot.style import Source, inline, significant, styled
 from schedlang.shapes import ShapeSet
-from schedlang.shapes.extents import Extents, text
+from schedlang.shapes.extents import Extents
 from schedlang.shapes.ranges import Kernel, RangeKernels
+from schedlang.workloads.template import assigned
 
 _CELL_HEIGHT, _NARROWEST, _WIDEST, _ROOM = 26, 64, 112, 640
 """Of a cell in pixels, and the width that all cells should take."""
@@ -58,7 +59,7 @@ def loss_text(ratio: float) -> str:
 
 def short_text(found: RangeKernels, extents: Extents) -> str:
     """Return the extents that vary in a range as people write them."""
-    return text({name: extents[name] for name in found.range.varying})
+    return assigned({name: extents[name] for name in found.range.varying})
 
 
 def shared(found: RangeKernels) -> list[Kernel]:
@@ -169,7 +170,7 @@ def _cell(found: RangeKernels, place: int, kernel: int) -> dict[str, Any]:
     latency, best = float(found.latencies[place, kernel]), float(found.best[place])
     ratio = latency / best
     return {
-        "extents": text(found.samples[place]),
+        "extents": assigned(found.samples[place]),
         "origin": f"{kernel}: {found.kernels[kernel].origin}",
         "loss": significant(ratio - 1) if math.isfinite(ratio) else None,
         "text": loss_text(ratio),

@@ -11,6 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from schedlang.tvm.symbolic.served import bounds_text, within
+
 Extents = dict[str, int]
 MOST = 2**31 - 1
 """Extents, and indices of elements, are 32-bit numbers in TVM's programs."""
@@ -42,9 +44,7 @@ class Range:
     exact: int = EXACT
 
     def __contains__(self, extents: object) -> bool:
-        return isinstance(extents, Mapping) and all(
-            low <= extents[name] <= high for name, (low, high) in self.bounds.items()
-        )
+        return isinstance(extents, Mapping) and within(extents, self.bounds)
 
     @property
     def varying(self) -> list[str]:
@@ -118,19 +118,7 @@ class Range:
         return _chosen(axes, _SAMPLES)
 
     def __str__(self) -> str:
-        return _text(self.bounds)
-
-
-def _text(bounds: Mapping[str, tuple[int, int]]) -> str:
-    return ", ".join(
-        f"{name}={low}" if low == high else f"{name}={low} to {high}"
-        for name, (low, high) in bounds.items()
-    )
-
-
-def text(extents: Mapping[str, int]) -> str:
-    """Return extents as people write them."""
-    return ", ".join(f"{name}={value}" for name, value in extents.items())
+        return bounds_text(self.bounds)
 
 
 @dataclass(frozen=True)

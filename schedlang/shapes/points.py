@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.language.schedule import Trace
 from schedlang.shapes.extents import Extents
+from schedlang.tvm.symbolic import Served
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -34,6 +35,12 @@ class PointKernel:
     origin: str
     latency: float
     trials: int
+
+    @cached_property
+    def served(self) -> Served:
+        """Its extents, and the shapes of its tensors."""
+        assert self.trace.workload is not None
+        return Served.alone(self.extents, [arg.shape for arg in self.trace.workload.args])
 
     @cached_property
     def mod(self) -> TensorProgram:

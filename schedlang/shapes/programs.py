@@ -8,11 +8,11 @@ from schedlang.errors import WorkloadError
 from schedlang.networks.sizes.representatives import distances, representatives
 from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.shared_tasks import SharedTask
-from schedlang.shapes.extents import Extents, Range, Shapes, text
+from schedlang.shapes.extents import Extents, Range, Shapes
 from schedlang.shapes.ranges import unified
-from schedlang.shapes.template import Template
 from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.tvm.symbolic import SymbolicProgram
+from schedlang.workloads.template import Template, assigned
 
 # Ranges with fewer shapes are single shapes: their programs are too few to make one of.
 _SMALL = 8
@@ -62,7 +62,7 @@ class Programs:
             try:
                 template(extents)
             except WorkloadError as error:
-                self.failed[text(extents)] = str(error)
+                self.failed[assigned(extents)] = str(error)
             else:
                 self.points.append((extents, weight, self._add(extents, weight)))
         for one in asked.ranges:

@@ -14,15 +14,15 @@ from schedlang.errors import InvalidTrace, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.shapes.cover import Bound, cover
-from schedlang.shapes.extents import Extents, Range, text
+from schedlang.shapes.extents import Extents, Range
 from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of
-from schedlang.shapes.template import Template
 from schedlang.shapes.tree import fit_tree, labels_of, relabelled, with_exact
 from schedlang.targets import Target
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.result import Best
 from schedlang.tvm.program import structural_key
 from schedlang.tvm.symbolic import SymbolicProgram
+from schedlang.workloads.template import Template, assigned
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -63,7 +63,7 @@ def kernels_of(
             exact[extents[name]] = kernel_alone(origin, extents, best.trace)
         if extents in asked.large() and not best.unscheduled:
             with suppress(InvalidTrace):
-                origin = f"tuned at {text(extents)}"
+                origin = f"tuned at {assigned(extents)}"
                 kernel = kernel_of(origin, extents, best.trace, program)
                 different.setdefault(structural_key(kernel.mod), kernel)
     kernels = [*different.values()][:_CANDIDATES]
@@ -139,7 +139,7 @@ class RangeFit:
             [found] = self._measure(extents, [made.mod])
             if found.status is not Status.OK or not found.verified:
                 raise WorkloadError(
-                    f"{self._range}: the kernels in one function fail for {text(extents)}: "
+                    f"{self._range}: the kernels in one function fail for {assigned(extents)}: "
                     f"{found.status}: {found.message}"
                 )
         verified = [*self._samples, *probes, *self._range.small()]
@@ -176,7 +176,7 @@ class RangeFit:
         best = np.minimum(latencies.min(axis=1), own)
         if not np.isfinite(best).all():
             place = int(np.argmin(np.isfinite(best)))
-            raise WorkloadError(f"no kernel runs for {text(self._samples[place])}")
+            raise WorkloadError(f"no kernel runs for {assigned(self._samples[place])}")
         losses = latencies / best[:, None]
         weights = np.ones(len(self._samples))
         kept = cover(losses[:, usable], weights, bound, most)
@@ -201,7 +201,7 @@ class RangeFit:
             self._program,
             kernels,
             tree,
-            in_one(self._program, tree, kernels),
+            in_one(self._program, self._range.bounds, tree, kernels),
             tuple(self._samples),
             latencies[:, [k for k in used if k < len(chosen)]],
             best,

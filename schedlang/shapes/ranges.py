@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,7 @@ from schedlang.errors import WorkloadError
 from schedlang.interpreters.to_symbolic import to_symbolic
 from schedlang.language.schedule import Trace
 from schedlang.shapes.cover import mean_of
-from schedlang.shapes.extents import MOST, TILES, Extents, Range, text
-from schedlang.shapes.template import Template
+from schedlang.shapes.extents import MOST, TILES, Extents, Range
 from schedlang.shapes.tree import (
     Leaf,
     Split,
@@ -22,7 +22,9 @@ from schedlang.shapes.tree import (
     regions,
 )
 from schedlang.tvm.program import intermediate_shapes
-from schedlang.tvm.symbolic import Branching, SymbolicProgram, UnifyError, unify
+from schedlang.tvm.symbolic import Branching, Served, SymbolicProgram, UnifyError, unify
+from schedlang.tvm.symbolic.served import Bounds
+from schedlang.workloads.template import Template, assigned
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -81,6 +83,11 @@ class RangeKernels:
     verified: tuple[Extents, ...] = field(repr=False)
     measured: int = 0
 
+    @cached_property
+    def served(self) -> Served:
+        """The extents that it serves, and the shapes of tensors."""
+        return Served(self.range.bounds, self.program.readings, self.program.shapes)
+
     @property
     def losses(self) -> np.ndarray:
         """Time over the least known for each sample, with the kernel that it takes."""
@@ -129,8 +136,8 @@ def unified(template: Template, asked: Range) -> SymbolicProgram:
     for extents in asked.spread():
         if not found.is_program_of(extents, template.make(extents).mod):
             raise WorkloadError(
-                f"{template.name}({asked}): the program for {text(extents)} is not the one that "
-                "those of other extents lead to",
+                f"{template.name}({asked}): the program for {assigned(extents)} is not the one "
+                "that those of other extents lead to",
                 remedy,
             )
     return found
@@ -150,8 +157,10 @@ def kernel_alone(origin: str, extents: Extents, trace: Trace) -> Kernel:
     return Kernel(origin, extents, trace, trace.replay().mod, alone=True)
 
 
-def in_one(program: SymbolicProgram, tree: Tree, kernels: Sequence[Kernel]) -> TensorProgram:
-    """Return one function that takes the kernel that the tree says."""
+def in_one(
+    program: SymbolicProgram, bounds: Bounds, tree: Tree, kernels: Sequence[Kernel]
+) -> TensorProgram:
+    """Return one function that takes the kernel that the tree says; it fails outside the bounds."""
     branching = Branching(program)
 
     def statement(node: Tree) -> object:
@@ -161,4 +170,4 @@ def in_one(program: SymbolicProgram, tree: Tree, kernels: Sequence[Kernel]) -> T
         assert isinstance(node, Leaf)
         return branching.leaf(kernels[node.kernel].mod)
 
-    return branching.function(statement(tree))
+    return branching.function(branching.within(bounds, statement(tree)))

@@ -15,12 +15,12 @@ from schedlang.printed import count_text, show_text
 from schedlang.shapes import stored
 from schedlang.shapes import tree as trees
 from schedlang.shapes.cover import mean_of
-from schedlang.shapes.extents import text
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import RangeKernels
-from schedlang.shapes.template import Template
 from schedlang.targets import Target, as_target
 from schedlang.tvm import program
+from schedlang.tvm.symbolic import fitting, with_served
+from schedlang.workloads.template import Template, assigned
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -72,7 +72,9 @@ class ShapeSet:
         ``WorkloadError`` that names the ranges for another shape; TypeError for other names.
         """
         if set(extents) != set(self.names):
-            raise TypeError(f"give the extents {', '.join(self.names)}, and not {text(extents)}")
+            raise TypeError(
+                f"give the extents {', '.join(self.names)}, and not {assigned(extents)}"
+            )
         key = tuple(extents[name] for name in self.names)
         if key in self._by_extents:
             return self._by_extents[key]
@@ -80,7 +82,7 @@ class ShapeSet:
             if extents in one.range:
                 return one
         raise WorkloadError(
-            f"{self.template.name}: no kernel was made for {text(extents)}",
+            f"{self.template.name}: no kernel was made for {assigned(extents)}",
             f"it serves {self.served}",
         )
 
@@ -103,35 +105,30 @@ class ShapeSet:
     def _named(self, shapes: _Shapes, extents: Mapping[str, int]) -> Any:
         """Return the kernel for extents given by name, which the shapes have to fit."""
         found = self.serving(**extents)
-        if isinstance(found, RangeKernels) and _extents_of(found, shapes, extents) is None:
+        if isinstance(found, RangeKernels) and not found.served.fits(shapes, extents):
             raise WorkloadError(
                 f"{self.template.name}: tensors of the shapes {', '.join(map(str, shapes))} are "
-                f"not those of {text(extents)}"
+                f"not those of {assigned(extents)}"
             )
         return self.kernel(**extents)
 
     def _of_shapes(self, shapes: _Shapes) -> PointKernel | RangeKernels:
-        fitting: dict[tuple[int, ...], PointKernel | RangeKernels] = {}
-        for point in self._by_shapes.get(shapes, ()):
-            fitting[tuple(point.extents.values())] = point
-        for one in self.ranges:
-            extents = _extents_of(one, shapes)
-            if extents is not None and extents in one.range:
-                fitting.setdefault(tuple(extents[name] for name in self.names), one)
-        ways = [dict(zip(self.names, key, strict=True)) for key in fitting]
-        if len(fitting) > 1:
+        every: list[PointKernel | RangeKernels] = [*self.points, *self.ranges]
+        found = fitting([one.served for one in every], shapes)
+        ways = [dict(zip(self.names, key, strict=True)) for key in found]
+        if len(found) > 1:
             raise WorkloadError(
                 f"{self.template.name}: tensors of these shapes fit several extents: "
-                f"{'; '.join(map(text, ways))}",
+                f"{'; '.join(map(assigned, ways))}",
                 "give the extents by name",
             )
-        if not fitting:
+        if not found:
             raise WorkloadError(
                 f"{self.template.name}: no kernel was made for tensors of the shapes "
                 f"{', '.join(map(str, shapes))}",
                 f"it serves {self.served}",
             )
-        return self._checked(next(iter(fitting.values())), ways[0])
+        return self._checked(every[next(iter(found.values()))], ways[0])
 
     def _checked(
         self, found: PointKernel | RangeKernels, extents: Mapping[str, int]
@@ -142,7 +139,7 @@ class ShapeSet:
             return found
         if not found.program.is_program_of(extents, self.template.make(extents).mod):
             raise WorkloadError(
-                f"{self.template.name}({text(extents)}) is not the program that those of other "
+                f"{self.template.name}({assigned(extents)}) is not the program that those of other "
                 f"extents in {found.range} lead to",
                 "give this shape as a single one",
             )
@@ -152,7 +149,7 @@ class ShapeSet:
     @property
     def served(self) -> str:
         """The shapes and ranges that it serves, as text."""
-        points = [text(one.extents) for one in self.points]
+        points = [assigned(one.extents) for one in self.points]
         if len(points) > _POINTS_SHOWN:
             points = [*points[:_POINTS_SHOWN], f"{len(points) - _POINTS_SHOWN} more"]
         return "; ".join([*(str(one.range) for one in self.ranges), *points])
@@ -160,14 +157,6 @@ class ShapeSet:
     @cached_property
     def _by_extents(self) -> dict[tuple[int, ...], PointKernel]:
         return {tuple(one.extents.values()): one for one in self.points}
-
-    @cached_property
-    def _by_shapes(self) -> dict[tuple[tuple[int, ...], ...], list[PointKernel]]:
-        found: dict[tuple[tuple[int, ...], ...], list[PointKernel]] = {}
-        for one in self.points:
-            shapes = tuple(arg.shape for arg in self.template(one.extents).args)
-            found.setdefault(shapes, []).append(one)
-        return found
 
     @cached_property
     def _seen(self) -> set[tuple[int, ...]]:
@@ -221,18 +210,31 @@ class ShapeSet:
         """All programs as one module: a function for each single shape, and for each range."""
         functions = {}
         for one in self.points:
-            functions[_named(self.template.name, one.extents)] = one.mod[program.MAIN]
+            name = _named(self.template.name, one.extents)
+            functions[name] = with_served(one.mod[program.MAIN], one.served)
         for number, found in enumerate(self.ranges):
-            functions[f"{self.template.name}_range_{number}"] = found.mod[program.MAIN]
+            name = f"{self.template.name}_range_{number}"
+            functions[name] = with_served(found.mod[program.MAIN], found.served)
         return program.module_of(functions)
 
     def export_library(self, path: str | Path) -> Path:
         """Compile all programs into a shared library; ``sl.load`` reads it.
 
-        A function for each single shape is called after its extents, such as ``dense_rows_64``, and
-        one for each range ``dense_range_0``: it compares extents itself.
+        What it returns takes the tensors of any shape that the set serves. A function for each
+        single shape is called after its extents, such as ``dense_rows_64``, and one for each range
+        ``dense_range_0``: it compares extents itself. Raises what ``Target.export_library`` raises.
         """
         return self.target.export_library(self.mod, path)
+
+    def export_c(
+        self, path: str | Path, *, name: str | None = None, compiler: str | None = None
+    ) -> Path:
+        """Compile all programs into a library for C that needs no TVM, with its header beside it.
+
+        Its function ``name_tensors`` takes tensors of any shape that the set serves. The function
+        of a range takes the extents that vary before the tensors. See ``Target.export_c``.
+        """
+        return self.target.export_c(self.mod, path, name=name, compiler=compiler)
 
     def as_python(self) -> str:
         """Return the choice of kernels as Python: a function for each range."""
@@ -268,7 +270,7 @@ class ShapeSet:
             yield f"  {tuned} tuned, the others carried over"
         for one in self.points[:_POINTS_SHOWN]:
             latency = "not measured" if math.isnan(one.latency) else describe_latency(one.latency)
-            yield f"  {text(one.extents)}: {latency} ({one.origin}, {one.trials} trials)"
+            yield f"  {assigned(one.extents)}: {latency} ({one.origin}, {one.trials} trials)"
         if len(self.points) > _POINTS_SHOWN:
             yield f"  and {len(self.points) - _POINTS_SHOWN} more"
         for found in self.ranges:
@@ -304,25 +306,3 @@ def _regions(found: RangeKernels) -> Iterator[str]:
 
 def _named(name: str, extents: Mapping[str, int]) -> str:
     return "_".join([name, *(f"{key}_{value}" for key, value in extents.items())])
-
-
-def _extents_of(
-    found: RangeKernels, shapes: _Shapes, given: Mapping[str, int] | None = None
-) -> dict[str, int] | None:
-    """Return the extents of arguments with these shapes: those given, or what the shapes tell.
-
-    None where the shapes are others.
-    """
-    formulas = found.program.shapes
-    if [len(one) for one in shapes] != [len(one) for one in formulas]:
-        return None
-    extents = {name: low for name, (low, _) in found.range.bounds.items()}
-    for name, reading in found.program.readings.items():
-        extents[name] = shapes[reading.argument][reading.axis] - reading.more
-    extents = extents if given is None else dict(given)
-    fits = all(
-        formula.at(extents) == size
-        for shape, axes in zip(shapes, formulas, strict=True)
-        for size, formula in zip(shape, axes, strict=True)
-    )
-    return extents if fits else None

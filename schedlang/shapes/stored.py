@@ -14,11 +14,11 @@ import numpy as np
 
 from schedlang.errors import SchedlangError, TargetError, TraceFormatError, WorkloadError
 from schedlang.language.schedule import Trace
-from schedlang.shapes.extents import Extents, Range, as_shapes, text
+from schedlang.shapes.extents import Extents, Range, as_shapes
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of, unified
-from schedlang.shapes.template import Template
 from schedlang.shapes.tree import Tree, from_json, labels_of, regions, to_json
+from schedlang.workloads.template import Template
 
 _FORMAT = "schedlang shapes 1"
 
@@ -99,7 +99,7 @@ def _program(template: Template, extents: Extents, key: str) -> Any:
     workload = template(extents)
     if workload.key != key:
         raise WorkloadError(
-            f"{template.name}({text(extents)}) returns another program than the one that was tuned",
+            f"{template.call(extents)} returns another program than the one that was tuned",
             "tune again, or load it with the template that was tuned",
         )
     return workload
@@ -190,7 +190,7 @@ def _range(one: Mapping[str, Any], template: Template) -> RangeKernels:
         program,
         tuple(kernels),
         tree,
-        in_one(program, tree, kernels),
+        in_one(program, asked.bounds, tree, kernels),
         samples,
         latencies,
         best,

@@ -25,7 +25,6 @@ from schedlang.shapes.range_fit import kernels_of
 from schedlang.shapes.ranges import RangeKernels
 from schedlang.shapes.scheduler import ShapesScheduler
 from schedlang.shapes.shape_set import ShapeSet
-from schedlang.shapes.template import Template
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
@@ -35,6 +34,7 @@ from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_va
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.unfinished import STORED
+from schedlang.workloads.template import Template
 
 # Trials of a shape that is not tuned in earnest.
 _FEWEST = 4

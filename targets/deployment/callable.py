@@ -15,6 +15,8 @@ from schedlang.targets.deployment.torch_operator import as_torch_op
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import program
 from schedlang.tvm.codegen import runtime
+from schedlang.tvm.symbolic import fitting
+from schedlang.tvm.values import element_bytes
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import Device, DeviceArray
@@ -53,16 +55,20 @@ class CompiledFunction:
         self._parameters = signature.parameters
         self._count = len(self._parameters)
         sizes = [parameter.bytes for parameter in self._parameters]
+        tensors = [at for at, one in enumerate(self._parameters) if one.shape is not None]
         # What can be called without looking at each argument.
         self._in_main_memory = runtime.is_main_memory(device)
-        self._direct = self._in_main_memory and None not in sizes
-        tensors = [at for at, one in enumerate(self._parameters) if one.shape is not None]
+        self._direct = self._in_main_memory and len(tensors) == self._count
         # One overlaps the other where the distance of their addresses is between the two bounds.
         self._overlaps = [
             (one, two, -(sizes[one] or 0), sizes[two] or 0)
             for one, two in combinations(tensors, 2)
             if self._parameters[one].written or self._parameters[two].written
         ]
+        self._element_bytes: list[tuple[int, int]] = []
+        if None in sizes:
+            sized = (element_bytes(one.dtype) for one in self._parameters)
+            self._element_bytes = [*enumerate(sized)]
 
     def __call__(self, *arguments: Any) -> None:
         """Run the function on these tensors."""
@@ -111,8 +117,18 @@ class CompiledFunction:
             if tensors is None:
                 return None
         addresses = [tensor.data_ptr() for tensor in tensors]
+        if self._element_bytes:
+            return self._apart(tensors, addresses)
         for one, two, below, above in self._overlaps:
             if below < addresses[one] - addresses[two] < above:
+                return None
+        return tensors
+
+    def _apart(self, tensors: list[DeviceArray], addresses: list[int]) -> list[DeviceArray] | None:
+        """Do the same where the program does not fix the tensors' sizes."""
+        sizes = [tensors[at].numel() * each for at, each in self._element_bytes]
+        for one, two, _, _ in self._overlaps:
+            if -sizes[one] < addresses[one] - addresses[two] < sizes[two]:
                 return None
         return tensors
 
@@ -170,25 +186,29 @@ class CompiledProgram:
     ``program(a, b, c)`` runs ``main``, or the only function there is. ``program["add"]`` and
     ``program.add`` are the function ``add``; ``functions`` has all of them.
 
-    With ``sizes``, they are one program at several sizes: ``program(a, b, c)`` runs the one of the
-    arguments' shapes.
+    With ``sizes``, and where the functions are those of a set of shapes, they are one program at
+    several sizes: ``program(a, b, c)`` runs the one of the arguments' shapes.
     """
 
     def __init__(self, functions: Mapping[str, CompiledFunction], *, sizes: bool = False) -> None:
         self.functions = dict(functions)
-        self._by_shapes = {
-            tuple(parameter.shape for parameter in function.signature.parameters): function
-            for function in (self.functions.values() if sizes else ())
-        }
-        only = next(iter(self.functions.values())) if len(self.functions) == 1 else None
-        self._main = self.functions.get(program.MAIN, only)
+        every = list(self.functions.values())
+        served = [one.signature.served for one in every]
+        self._served = [one for one in served if one is not None]
+        self._has_sizes = sizes or (bool(every) and None not in served)
+        self._by_shapes: dict[Any, CompiledFunction] = {}
+        if sizes:
+            for one in every:
+                self._by_shapes[tuple(each.shape for each in one.signature.parameters)] = one
+        self._main = self.functions.get(program.MAIN, every[0] if len(every) == 1 else None)
 
     def __call__(self, *arguments: Any) -> None:
         """Run ``main``, or the size of the arguments; see ``CompiledFunction``.
 
-        Raises TypeError where there is neither, and ValueError for another size.
+        Raises TypeError where there is neither, and ValueError for another size, or shapes that are
+        those of several.
         """
-        if self._by_shapes:
+        if self._has_sizes:
             self._of_size(arguments)(*arguments)
             return
         if self._main is None:
@@ -197,13 +217,24 @@ class CompiledProgram:
         self._main(*arguments)
 
     def _of_size(self, arguments: tuple[Any, ...]) -> CompiledFunction:
-        shapes = tuple(tuple(getattr(one, "shape", ())) for one in arguments)
+        shapes = tuple([tuple(getattr(one, "shape", ())) for one in arguments])
         found = self._by_shapes.get(shapes)
         if found is None:
-            given = ", ".join(str(list(shape)) for shape in shapes)
-            known = "; ".join(str(one.signature) for one in self.functions.values())
-            raise ValueError(f"there is no size for tensors {given}; there are: {known}")
+            found = self._serving(shapes)
+            self._by_shapes[shapes] = found
         return found
+
+    def _serving(self, shapes: tuple[tuple[int, ...], ...]) -> CompiledFunction:
+        every = list(self.functions.values())
+        places = [*fitting(self._served, shapes).values()]
+        if len(places) == 1:
+            return every[places[0]]
+        given = ", ".join(str(list(shape)) for shape in shapes)
+        if places:
+            names = ", ".join(every[place].signature.name for place in places)
+            raise ValueError(f"tensors {given} fit several: call one of {names} by its name")
+        known = "; ".join(_written(one.signature) for one in every)
+        raise ValueError(f"there is no size for tensors {given}; there are: {known}")
 
     def __getitem__(self, name: str) -> CompiledFunction:
         """Return the function ``name``. KeyError lists those there are."""
@@ -225,3 +256,7 @@ class CompiledProgram:
     def __repr__(self) -> str:
         """Write the signatures."""
         return f"<compiled {'; '.join(str(one.signature) for one in self.functions.values())}>"
+
+
+def _written(signature: Signature) -> str:
+    return f"{signature}" + ("" if signature.served is None else f" for {signature.served}")

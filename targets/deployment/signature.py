@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedlang.tvm import program
+from schedlang.tvm.symbolic import Served, served_of
 from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
@@ -52,11 +53,20 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function, and whether it has parallel loops."""
+    """What a function takes.
+
+    Attributes
+    ----------
+    name: of the function.
+    parameters: in order.
+    parallel: whether it has parallel loops.
+    served: of a function of a set of shapes, the extents that it serves.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     parallel: bool
+    served: Served | None = None
 
     def __str__(self) -> str:
         """Write it as ``main(A: float32[64, 64], ...)``."""
@@ -64,7 +74,12 @@ class Signature:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return asdict(self)
+        return {
+            "name": self.name,
+            "parameters": [asdict(one) for one in self.parameters],
+            "parallel": self.parallel,
+            **({} if self.served is None else {"served": self.served.to_json()}),
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Signature:
@@ -78,7 +93,8 @@ class Signature:
             )
             for one in value["parameters"]
         )
-        return cls(str(value["name"]), parameters, bool(value["parallel"]))
+        served = Served.from_json(value["served"]) if "served" in value else None
+        return cls(str(value["name"]), parameters, bool(value["parallel"]), served)
 
 
 def signatures_of(mod: TensorProgram) -> tuple[Signature, ...]:
@@ -96,7 +112,8 @@ def _signature(func: TensorFunction) -> Signature:
         Parameter(one.name, one.dtype, _shape(one), role if one.kind == "buffer" else "input")
         for one, role in zip(described, roles, strict=True)
     )
-    return Signature(program.symbol(func), parameters, program.has_parallel_loop(func))
+    parallel = program.has_parallel_loop(func)
+    return Signature(program.symbol(func), parameters, parallel, served_of(func))
 
 
 def _shape(parameter: program.Parameter) -> tuple[int | None, ...] | None:

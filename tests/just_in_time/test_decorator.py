@@ -74,7 +74,10 @@ def annotated(n: int, dtype: str) -> Any:
         (star, r"star takes \*extents, and each extent and setting of a template has a name"),
         (keywords, r"keywords takes \*\*rest"),
         (positional, "parameter n of positional cannot be given by keyword"),
-        (sl.workloads.matmul(8, 8, 8), "takes a function that returns a program, not a Workload"),
+        (
+            sl.workloads.matmul(8, 8, 8),
+            "a function of extents that returns a program, not a Workload",
+        ),
     ],
 )
 def test_what_is_no_template_is_refused(given: Any, match: str) -> None:

@@ -12,7 +12,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.just_in_time.probing import probe
-from schedlang.just_in_time.template import Template
+from schedlang.just_in_time.signature import SignedTemplate
 from tests.just_in_time.templates import add, conv, halves
 
 
@@ -29,7 +29,7 @@ def copying(*shape: Callable[..., int]) -> Any:
 
 def forms(template: Any, **fixed: Any) -> list[str]:
     """The forms of all dimensions, as text."""
-    found = probe(Template.of(template), fixed)
+    found = probe(SignedTemplate(template), fixed)
     return [", ".join(map(str, one)) for one in found.dimensions]
 
 

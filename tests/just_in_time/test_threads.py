@@ -14,7 +14,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.just_in_time.choices import KernelCache
-from schedlang.just_in_time.once import OncePerKey
+from schedlang.once import OncePerKey
 from tests.just_in_time.templates import add, dense
 
 A = np.random.default_rng(0).random((16, 16), np.float32)

@@ -12,9 +12,9 @@ import schedlang as sl
 from schedlang.shapes import PointKernel, ShapeSet
 from schedlang.shapes.extents import Range
 from schedlang.shapes.ranges import Kernel, RangeKernels
-from schedlang.shapes.template import Template
 from schedlang.shapes.tree import Leaf, Split, Tree, with_exact
 from schedlang.targets import Target
+from schedlang.workloads.template import Template
 
 TREES: tuple[Tree, ...] = (
     Split("rows", 12, Leaf(0), Split("width", 200, Leaf(1), Split("rows", 90, Leaf(2), Leaf(3)))),

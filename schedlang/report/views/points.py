@@ -9,7 +9,7 @@ from schedlang.printed import count_text
 from schedlang.report.numbers import latency_text, number_text
 from schedlang.report.views.view import Table, View
 from schedlang.shapes import PointKernel, ShapeSet
-from schedlang.shapes.extents import text
+from schedlang.workloads.template import assigned
 
 _READING = (
     "A few shapes, to which the others are near, are tuned in earnest; of the others, the programs "
@@ -44,7 +44,7 @@ def _row(found: ShapeSet, one: PointKernel) -> list[str]:
     flops = found.template(one.extents).flops
     known = math.isfinite(one.latency)
     return [
-        text(one.extents),
+        assigned(one.extents),
         number_text(one.weight),
         latency_text(one.latency),
         number_text(flops / one.latency / 1e9) if known and flops else "\N{EN DASH}",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import IRModule
+from tvm.ir import IRModule, StringImm
 from tvm_ffi import structural_map
 
 from schedlang.tvm import program
+from schedlang.tvm.parts import sequence
 from schedlang.tvm.symbolic.full_tiles import with_own_variables
+from schedlang.tvm.symbolic.served import Bounds, bounds_text
 from schedlang.tvm.symbolic.unify import SymbolicProgram
 
 
@@ -51,6 +53,20 @@ class Branching:
         """Return the statement that runs ``below`` where an extent is less than ``at``."""
         extent = self._extents[name]
         return tirx.IfThenElse(extent < tirx.const(at, extent.ty.dtype), below, above)
+
+    def within(self, bounds: Bounds, body: Any) -> Any:
+        """Return the statement that runs ``body`` within bounds, and fails elsewhere."""
+        condition = None
+        for name, extent in self._extents.items():
+            low, high = (tirx.const(one, extent.ty.dtype) for one in bounds[name])
+            inside = tirx.And(extent >= low, extent <= high)
+            condition = inside if condition is None else tirx.And(condition, inside)
+        if condition is None:
+            return body
+        message = StringImm(f"it serves {bounds_text(bounds)}, and no other extents")
+        # TVM's constructor takes these two the other way round than it says.
+        check = tirx.AssertStmt(condition, StringImm("ValueError"), [message])
+        return sequence([check, body])
 
     def function(self, body: Any) -> IRModule:
         """Return the module with a function whose body is a statement of the above."""

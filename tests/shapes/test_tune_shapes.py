@@ -13,43 +13,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.workloads.template import Template
-
-TARGET = sl.Target("cpu", cores=2)
-
-
-def dense(rows: int, width: int) -> Any:
-    """``rows`` by 32 times 32 by ``width``."""
-    return sl.workloads.matmul(rows, width, 32)
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database."""
-    return tmp_path_factory.mktemp("shapes") / "tune.db"
-
-
-def tuned(file: Path | None, shapes: Any, **given: Any) -> sl.ShapeSet:
-    """Tune with few trials."""
-    settings: dict[str, Any] = {"trials": 6, "exact": 3, "progress": False, "finals": 0}
-    return sl.tune_shapes(dense, shapes, TARGET, database=file, **settings | given)
-
-
-@pytest.fixture(scope="module")
-def found(file: Path) -> sl.ShapeSet:
-    """A range, and two shapes beside it."""
-    return tuned(
-        file, [{"rows": (1, 60), "width": 48}, {"rows": 5, "width": 31}, {"rows": 7, "width": 31}]
-    )
-
-
-def check(found: Any, rows: int, width: int, extents: dict[str, int] | None = None) -> None:
-    """Compare with numpy's product."""
-    rng = np.random.default_rng(rows)
-    a = rng.standard_normal((rows, 32), dtype="float32")
-    b = rng.standard_normal((32, width), dtype="float32")
-    out = np.full((rows, width), np.nan, "float32")
-    found(a, b, out, **(extents or {}))
-    np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)
+from tests.shapes.products import TARGET, check, dense, tuned
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 16, 17, 31, 53, 59, 60])
@@ -110,20 +74,6 @@ def test_the_same_call_measures_kernels_only(file: Path, found: sl.ShapeSet) -> 
     with sl.open_database(file) as database:
         assert len(database.query()) == count
     assert {one.extents["rows"]: one.trace for one in again.points} == before
-
-
-def test_a_library_has_a_function_for_each_shape_and_range(
-    found: sl.ShapeSet, tmp_path: Path
-) -> None:
-    library = sl.load(found.export_library(tmp_path / "dense.so"))
-    assert set(library.functions) == {
-        "dense_range_0",
-        "dense_rows_5_width_31",
-        "dense_rows_7_width_31",
-    }
-    for rows in (1, 3, 4, 37, 60):
-        check(library.functions["dense_range_0"], rows, 48)
-    check(library.functions["dense_rows_5_width_31"], 5, 31)
 
 
 def test_the_choice_is_readable_python(found: sl.ShapeSet) -> None:

@@ -13,8 +13,8 @@ from schedlang.errors import NetworkError
 from schedlang.networks.compiled.building import Built
 from schedlang.networks.tensor import Tensor
 from schedlang.targets import Target
+from schedlang.targets.deployment.c.entry import declared_code
 from schedlang.targets.deployment.c.export import Part, write_c
-from schedlang.targets.deployment.c.interface import declared_code
 from schedlang.targets.deployment.signature import Parameter, Signature
 from schedlang.targets.errors import BuildError
 from schedlang.tvm.codegen.objects import ENTRY_PREFIX, element_type
@@ -30,7 +30,7 @@ from schedlang.tvm.relax.straight_line import (
 from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
-    from schedlang.targets.deployment.c.interface import Entry
+    from schedlang.targets.deployment.c.entry import Entry
     from schedlang.tvm.codegen.library import LoadedCode
 
 _MAIN = "main"

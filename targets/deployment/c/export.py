@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.deployment.c import interface
-from schedlang.targets.deployment.c.interface import Dispatch, Entry
+from schedlang.targets.deployment.c.dispatch import Dispatch
+from schedlang.targets.deployment.c.entry import Entry, check_name, entries
 from schedlang.targets.deployment.c.toolchain import ARCHIVE, OBJECT, SHARED, Toolchain
 from schedlang.targets.deployment.destination import check_destination
 from schedlang.targets.deployment.manifest import Manifest
@@ -70,13 +71,14 @@ def write_c(
     signatures: of the functions that C sees.
     target: what ``Target.deployment`` returned.
     more: writes one more source into a folder, which defines the code of entries.
-    sizes: whether the functions are one program at several sizes: the library has a function
-        ``name_tensors`` that calls the one of the tensors' shapes.
+    sizes: whether the functions are a network at several sizes. Then, and where they are those of a
+        set of shapes, a function ``name_tensors`` calls the one of the tensors' shapes.
     """
     name = path.stem if name is None else name
     check_c(path, name)
-    found = interface.entries(name, signatures, alone=len(signatures) == 1 and not sizes)
-    dispatch = Dispatch(name, found) if sizes else None
+    of_set = len(signatures) > 1 and all(one.served is not None for one in signatures)
+    found = entries(name, signatures, alone=len(signatures) == 1 and not sizes)
+    dispatch = Dispatch(name, found) if sizes or of_set else None
     with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as place:
         folder = Path(place)
         tools = Toolchain(compiler, folder)
@@ -143,7 +145,7 @@ def check_c(path: Path, name: str | None = None) -> None:
     check_destination(path, SUFFIXES, "C can link it")
     if platform.system() != "Linux":
         raise LibraryError(f"C libraries are made on Linux; this is {platform.system()}")
-    interface.check_name(path.stem if name is None else name)
+    check_name(path.stem if name is None else name)
     header = path.with_suffix(".h")
     if header.exists():
         check_destination(header, (".h",))

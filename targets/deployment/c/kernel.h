@@ -41,6 +41,23 @@ typedef struct {
   int *checked;         /* whether this machine was found to have them */
 } schedlang_function;
 
+/* An extent: its values, and the shape that tells it. */
+typedef struct {
+  const char *name;
+  int64_t low, high;
+  int32_t argument, axis; /* a negative argument: it is fixed */
+  int64_t more;           /* by how much the shape is more than the extent */
+} schedlang_extent;
+
+/* A function that tensors of many shapes may be given to, which follow from extents. */
+typedef struct {
+  const schedlang_function *function;
+  const char *served;  /* such as "rows=1 to 512, width=768" */
+  int32_t count, axes; /* of extents, and of all tensors together */
+  const schedlang_extent *extents;
+  void (*shapes)(const int64_t *extents, int64_t *sizes); /* null where the function has them */
+} schedlang_range;
+
 /* A tensor of a step, or an integer. */
 typedef struct {
   int32_t place;  /* of the array of places that a network begins a call with; -1: an integer */
@@ -78,6 +95,14 @@ int schedlang_call_tensors_1(const schedlang_function *function,
  * `known` lists the sizes for those who have another. */
 int schedlang_call_sizes_1(const char *name, const schedlang_function *const *functions, int sizes,
                            const char *known, const schedlang_tensor *const *tensors, int count);
+/* Like the first two, for the shapes that these extents, or those that the tensors tell, lead to. */
+int schedlang_call_range_1(const schedlang_range *range, const int64_t *extents,
+                           schedlang_any *arguments);
+int schedlang_call_range_tensors_1(const schedlang_range *range,
+                                   const schedlang_tensor *const *tensors, int count);
+/* The same for the one of several that serves tensors of these shapes. */
+int schedlang_call_ranges_1(const char *name, const schedlang_range *const *ranges, int number,
+                            const char *known, const schedlang_tensor *const *tensors, int count);
 /* A parallel loop of TVM's code, in so many parts unless the caller of the kernel has set another
  * number. */
 int schedlang_launch_1(int (*loop)(int index, void *group, void *data), void *data, int parts);

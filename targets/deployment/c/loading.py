@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlang.targets.deployment.c.interface import c_type
+from schedlang.targets.deployment.c.entry import c_type
 from schedlang.targets.deployment.manifest import Manifest
 from schedlang.targets.deployment.signature import Signature
 from schedlang.targets.errors import LibraryError, describe

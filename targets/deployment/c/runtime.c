@@ -519,10 +519,12 @@ SHARED int schedlang_call_tensors_1(const schedlang_function *function,
   return schedlang_call_1(function, arguments);
 }
 
-static int fits(const schedlang_function *function, const schedlang_tensor *const *tensors) {
+/* Whether the tensors, or only the inputs among them, have the shapes of the parameters. */
+static int fits(const schedlang_function *function, const schedlang_tensor *const *tensors,
+                int inputs_only) {
   for (int i = 0; i < function->count; ++i) {
     const schedlang_parameter *one = &function->parameters[i];
-    if (one->written) continue;
+    if (one->written && inputs_only) continue;
     if (!tensors[i] || tensors[i]->ndim != one->ndim || (one->ndim && !tensors[i]->shape)) return 0;
     for (int axis = 0; axis < one->ndim; ++axis)
       if (tensors[i]->shape[axis] != one->shape[axis]) return 0;
@@ -530,16 +532,126 @@ static int fits(const schedlang_function *function, const schedlang_tensor *cons
   return 1;
 }
 
+static int check_count(const char *name, const schedlang_function *function,
+                       const schedlang_tensor *const *tensors, int count) {
+  if (count == function->count && tensors) return SCHEDLANG_OK;
+  return schedlang_fail_1(tensors ? SCHEDLANG_COUNT : SCHEDLANG_NULL,
+                          "%s: it takes %d tensors, and got %d", name, function->count,
+                          tensors ? count : 0);
+}
+
 SHARED int schedlang_call_sizes_1(const char *name, const schedlang_function *const *functions,
                                   int sizes, const char *known,
                                   const schedlang_tensor *const *tensors, int count) {
-  if (count != functions[0]->count || !tensors)
-    return schedlang_fail_1(tensors ? SCHEDLANG_COUNT : SCHEDLANG_NULL,
-                            "%s: it takes %d tensors, and got %d", name, functions[0]->count,
-                            tensors ? count : 0);
+  int status = check_count(name, functions[0], tensors, count);
+  if (status) return status;
   for (int i = 0; i < sizes; ++i)
-    if (fits(functions[i], tensors)) return schedlang_call_tensors_1(functions[i], tensors, count);
+    if (fits(functions[i], tensors, 1)) return schedlang_call_tensors_1(functions[i], tensors, count);
   return schedlang_fail_1(SCHEDLANG_SHAPE, "%s: no size has the shapes of the inputs; there are %s",
+                          name, known);
+}
+
+/* -- ranges ------------------------------------------------------------------------------------ */
+
+static int within(const schedlang_range *range, const int64_t *extents) {
+  for (int i = 0; i < range->count; ++i)
+    if (extents[i] < range->extents[i].low || extents[i] > range->extents[i].high) return 0;
+  return 1;
+}
+
+static int outside(const schedlang_range *range, const int64_t *extents) {
+  for (int i = 0; i < range->count; ++i)
+    if (extents[i] < range->extents[i].low || extents[i] > range->extents[i].high)
+      return schedlang_fail_1(SCHEDLANG_SHAPE, "%s: it serves %s, and not %s=%lld",
+                              range->function->name, range->served, range->extents[i].name,
+                              (long long)extents[i]);
+  return SCHEDLANG_OK;
+}
+
+/* Writes the extents that the tensors' shapes tell; returns 0 where these have other axes. */
+static int read_extents(const schedlang_range *range, const schedlang_tensor *const *tensors,
+                        int64_t *extents) {
+  for (int i = 0; i < range->count; ++i) {
+    const schedlang_extent *one = &range->extents[i];
+    extents[i] = one->low;
+    if (one->argument < 0) continue;
+    const schedlang_tensor *tensor = tensors[one->argument];
+    if (!tensor || tensor->ndim != range->function->parameters[one->argument].ndim ||
+        !tensor->shape)
+      return 0;
+    extents[i] = tensor->shape[one->axis] - one->more;
+  }
+  return 1;
+}
+
+/* Returns the function for some extents; `parameters` and `sizes` are where its shapes are kept. */
+static schedlang_function at_extents(const schedlang_range *range, const int64_t *extents,
+                                     schedlang_parameter *parameters, int64_t *sizes) {
+  schedlang_function own = *range->function;
+  if (!range->shapes) return own;
+  memcpy(parameters, own.parameters, (size_t)own.count * sizeof *parameters);
+  range->shapes(extents, sizes);
+  for (int i = 0; i < own.count; ++i) {
+    schedlang_parameter *one = &parameters[i];
+    if (one->ndim < 0) continue;
+    one->shape = sizes;
+    one->bytes = one->bits / 8;
+    for (int axis = 0; axis < one->ndim; ++axis) one->bytes *= (uint64_t)*sizes++;
+  }
+  own.parameters = parameters;
+  return own;
+}
+
+SHARED int schedlang_call_range_1(const schedlang_range *range, const int64_t *extents,
+                                  schedlang_any *arguments) {
+  if (!within(range, extents)) return outside(range, extents);
+  schedlang_parameter parameters[range->function->count + 1];
+  int64_t sizes[range->axes + 1];
+  schedlang_function own = at_extents(range, extents, parameters, sizes);
+  return schedlang_call_1(&own, arguments);
+}
+
+SHARED int schedlang_call_range_tensors_1(const schedlang_range *range,
+                                          const schedlang_tensor *const *tensors, int count) {
+  const schedlang_function *function = range->function;
+  int status = check_count(function->name, function, tensors, count);
+  if (status) return status;
+  int64_t extents[range->count + 1], sizes[range->axes + 1];
+  schedlang_parameter parameters[count + 1];
+  /* With shapes of other ranks any extents will do: the tensors are refused. */
+  if (!read_extents(range, tensors, extents))
+    for (int i = 0; i < range->count; ++i) extents[i] = range->extents[i].low;
+  if (!within(range, extents)) return outside(range, extents);
+  schedlang_function own = at_extents(range, extents, parameters, sizes);
+  return schedlang_call_tensors_1(&own, tensors, count);
+}
+
+SHARED int schedlang_call_ranges_1(const char *name, const schedlang_range *const *ranges,
+                                   int number, const char *known,
+                                   const schedlang_tensor *const *tensors, int count) {
+  int extent_count = ranges[0]->count;
+  int64_t extents[extent_count + 1], first[extent_count + 1];
+  if (!tensors) return schedlang_fail_1(SCHEDLANG_NULL, "%s: the array of tensors is null", name);
+  const schedlang_range *found = NULL;
+  for (int i = 0; i < number; ++i) {
+    const schedlang_range *one = ranges[i];
+    int64_t sizes[one->axes + 1];
+    schedlang_parameter parameters[one->function->count + 1];
+    if (one->function->count != count || !read_extents(one, tensors, extents) ||
+        !within(one, extents))
+      continue;
+    schedlang_function own = at_extents(one, extents, parameters, sizes);
+    if (!fits(&own, tensors, 0)) continue;
+    if (found && memcmp(first, extents, (size_t)extent_count * sizeof *first))
+      return schedlang_fail_1(SCHEDLANG_SHAPE,
+                              "%s: tensors of these shapes fit several: call %s or %s by its name",
+                              name, found->function->name, one->function->name);
+    if (found) continue;
+    found = one;
+    memcpy(first, extents, (size_t)extent_count * sizeof *first);
+  }
+  if (found) return schedlang_call_range_tensors_1(found, tensors, count);
+  return schedlang_fail_1(SCHEDLANG_SHAPE, "%s: none has the shapes of the tensors; there are %s",
                           name, known);
 }
 

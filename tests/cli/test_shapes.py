@@ -59,8 +59,9 @@ def words_of(file: str, measurer: str = "Measurer") -> tuple[str, ...]:
 def test_ranges_and_a_log_of_calls_are_tuned_and_written(file: str, tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     log.write_text(LOGGED, encoding="utf-8")
-    python, report, saved = (tmp_path / name for name in ("choice.py", "set.html", "set.json"))
-    files = ("--python", python, "--report", report, "--output", saved)
+    names = ("choice.py", "set.html", "set.json", "scale.so")
+    python, report, saved, library = (tmp_path / name for name in names)
+    files = ("--python", python, "--report", report, "--output", saved, "--library", library, "--c")
     shapes = ("--shapes", "rows=8:40", "--exact", "0", "--log", log)
     said = document(*words_of(file), *shapes, *files, "--database", tmp_path / "tune.db")
     assert (said["template"], said["failed"], said["interrupted"]) == ("scale", {}, False)
@@ -74,6 +75,8 @@ def test_ranges_and_a_log_of_calls_are_tuned_and_written(file: str, tmp_path: Pa
     ast.parse(python.read_text(encoding="utf-8"))
     assert "<h1>scale</h1>" in report.read_text(encoding="utf-8")
     assert (said["python"], said["report"], said["set"]) == (str(python), str(report), str(saved))
+    assert "int scale_tensors(" in library.with_suffix(".h").read_text(encoding="utf-8")
+    assert "scale_range_0" in sl.load(library).functions
     with sl.open_database(tmp_path / "tune.db", read_only=True) as database:
         assert database.count() > 4
 
@@ -130,6 +133,7 @@ def test_an_operator_is_a_template() -> None:
         (("matmul", "--shapes", "n=4", "--kernels", "0"), "--kernels 0; give a whole number"),
         (("matmul", "--shapes", "n=4", "--python", "p.py"), "--python is of ranges"),
         (("matmul", "--shapes", "n=4", "--library", "no/a.so"), "there is no folder no"),
+        (("matmul", "--shapes", "n=4", "--c"), "--c goes with --library FILE"),
         (("matmul", "--log", "nowhere.jsonl"), "nowhere.jsonl: there is no such file"),
         (("mine.tvmscript", "--shapes", "n=4"), "no such file"),
         (("nowhere.py:f", "--shapes", "n=4"), "no such file"),

@@ -92,6 +92,17 @@ def writable(path: Path) -> Path:
     return path
 
 
+def check_for_c(c: bool, library: Path | None, option: str = "--library") -> None:
+    """Raise UsageError for ``--c`` without a library, and LibraryError for one that C has not."""
+    if not c:
+        return
+    if library is None:
+        raise UsageError(f"--c goes with {option} FILE")
+    from schedlang.targets.deployment.c.export import check_c
+
+    check_c(library)
+
+
 def database_to_write(path: Path) -> Path:
     """Return the path of a database that gets records; UsageError where it cannot be written."""
     if not path.exists():

@@ -15,6 +15,7 @@ from schedlang.cli.exported import SpaceFiles, export_space
 from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import (
     Named,
+    check_for_c,
     database_to_write,
     named,
     opened,
@@ -101,12 +102,7 @@ def export(
                 f"{next(iter(files.given))} is of a recorded space, and does not go with {other}"
             )
         return export_space(what, context.args, files)
-    if c:
-        if library is None:
-            raise UsageError("--c goes with --library FILE")
-        from schedlang.targets.deployment.c.export import check_c
-
-        check_c(library)
+    check_for_c(c, library)
     if sum(one is not None for one in (library, metaschedule, frozen)) != 1:
         raise UsageError(
             "give --library FILE or --metaschedule FOLDER, or --frozen FILE; of a recorded space, "

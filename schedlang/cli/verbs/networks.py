@@ -13,7 +13,7 @@ from schedlang.cli import documents, options
 from schedlang.cli.declared import arguments_of, check_words, taking
 from schedlang.cli.naming.machines import target_of
 from schedlang.cli.naming.programs import NETWORK, check_network, network_of
-from schedlang.cli.naming.stored import existing, writable
+from schedlang.cli.naming.stored import check_for_c, existing, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, UsageError, option_names, verb
 from schedlang.cli.words import complete_program
@@ -40,7 +40,7 @@ def tune_network(
     **words: Any,
 ) -> Answer:
     """Tune all tensor functions of a network, and share the trials out between them."""
-    _check_c(c, library, "--library")
+    check_for_c(c, library)
     if library is not None:
         writable(library)
     # Words first: TVM, which the rest needs, takes seconds to import.
@@ -109,7 +109,7 @@ def compile_network(
     progress: options.ShowProgress = None,
 ) -> Answer:
     """Compile a network with the best programs of a database, check it, and write a library."""
-    _check_c(c, output, "--output")
+    check_for_c(c, output, "--output")
     if output is not None:
         writable(output)
     if database is not None:
@@ -150,16 +150,6 @@ def compile_network(
         document["library"] = str(output)
         lines.append(f"wrote {output}")
     return Answer("\n".join(lines), document)
-
-
-def _check_c(c: bool, library: Path | None, option: str) -> None:
-    if not c:
-        return
-    if library is None:
-        raise UsageError(f"--c goes with {option} FILE")
-    from schedlang.targets.deployment.c.export import check_c
-
-    check_c(library)
 
 
 def _check_sizes(

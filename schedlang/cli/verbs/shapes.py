@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import schedlang as sl
-from schedlang.cli import documents
+from schedlang.cli import documents, options
 from schedlang.cli.declared import arguments_of, check_words, taking
 from schedlang.cli.naming.shapes import FORM, TEMPLATE, check_template, shapes_of, template_of
-from schedlang.cli.naming.stored import writable
+from schedlang.cli.naming.stored import check_for_c, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import (
     DONE,
@@ -65,6 +65,7 @@ def tune_shapes(
         Path | None,
         typer.Option(help="Compile all kernels into this shared library.", rich_help_panel=OUTPUT),
     ] = None,
+    c: options.ForC = False,
     python: Annotated[
         Path | None,
         typer.Option(
@@ -81,6 +82,7 @@ def tune_shapes(
     for path in (output, library, python, report):
         if path is not None:
             writable(path)
+    check_for_c(c, library)
     own = option_names(context)
     # Words first: TVM, which the rest needs, takes seconds to import.
     asked = shapes_of(shapes or (), log)
@@ -100,7 +102,7 @@ def tune_shapes(
         note("nothing is stored; --database tune.db keeps the records")
     files: list[_File] = [
         ("set", output, found.save),
-        ("library", library, found.export_library),
+        ("library", library, found.export_c if c else found.export_library),
         ("python", python, lambda path: _write_python(found, path)),
         ("report", report, lambda path: sl.report.write_shapes(found, path)),
     ]

@@ -10,8 +10,8 @@ from tvm_ffi import structural_map
 
 from schedlang.tvm import program
 from schedlang.tvm.parts import sequence
-from schedlang.tvm.symbolic.full_tiles import with_own_variables
 from schedlang.tvm.symbolic.served import Bounds, bounds_text
+from schedlang.tvm.symbolic.tails import with_own_variables
 from schedlang.tvm.symbolic.unify import SymbolicProgram
 
 

@@ -1,0 +1,215 @@
+"""Tiles that are cut off: a version without guards for each number of iterations left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
+from tvm_ffi import structural_equal, structural_map, structural_walk
+
+# Iterations of a loop that may be cut off: there are as many versions of its body, less one.
+_MOST = 16
+_TRUE = tirx.const(True, "bool")
+
+
+@dataclass(frozen=True)
+class _Realize:
+    """A block, and the loops around it from the outside in."""
+
+    realize: Any
+    loops: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Loops that are cut off at the same iteration.
+
+    Attributes
+    ----------
+    left: number of iterations that are run, where it is less than ``extent``.
+    extent: of each of the loops.
+    variables: of the loops.
+    guards: parts of predicates that say so.
+    """
+
+    left: Any
+    extent: int
+    variables: Sequence[Any]
+    guards: Sequence[Any]
+
+
+def versions_of_tail(stmt: Any, cut: Cut) -> Any:
+    """Return a statement with a version for each number of iterations that guards leave.
+
+    In a version the loops have so many iterations, and no guards: the compiler sees constants.
+    Where the number is another, the statement is as it was.
+    """
+    found = stmt
+    for count in range(1, cut.extent):
+        condition = tirx.EQ(cut.left, tirx.const(count, cut.left.ty.dtype))
+        found = tirx.IfThenElse(condition, _version(stmt, cut, count), found)
+    return found
+
+
+def cut_of(stmt: Any, known: Sequence[Any]) -> Cut | None:
+    """Return where loops of a statement are cut off.
+
+    That is of loops with the same constant extent, of which guards run the first ``n`` iterations,
+    and ``n`` follows from the variables in ``known``. None where loops, guards or statements are
+    others.
+    """
+    blocks: list[_Realize] = []
+    return _cut_of(blocks, known) if _collect(stmt, (), blocks) else None
+
+
+def _collect(stmt: Any, loops: tuple[Any, ...], blocks: list[_Realize]) -> bool:
+    """Note the blocks of loops and sequences; return whether there is nothing else."""
+    if isinstance(stmt, tirx.For):
+        return _collect(stmt.body, (*loops, stmt), blocks)
+    if isinstance(stmt, SBlockRealize):
+        blocks.append(_Realize(stmt, loops))
+        inner: list[Any] = []
+        structural_walk(stmt.block, (SBlockRealize, inner.append), order="pre")
+        return not any(parts(one.predicate) for one in inner)
+    return isinstance(stmt, tirx.SeqStmt) and all(
+        [_collect(part, loops, blocks) for part in stmt.seq]
+    )
+
+
+def _cut_of(blocks: Sequence[_Realize], known: Sequence[Any]) -> Cut | None:
+    analyzer = Analyzer()
+    left, extents = None, set()
+    variables: list[Any] = []
+    guards: list[Any] = []
+    for one in blocks:
+        for guard in parts(one.realize.predicate):
+            found = _first_iterations(guard, one.loops, known, analyzer)
+            if found is None:
+                continue
+            loop, own = found
+            if left is not None and not structural_equal(left, own):
+                return None
+            left = own
+            extents.add(int(loop.extent))
+            guards.append(guard)
+            variables.append(loop.loop_var)
+    if left is None or len(extents) > 1:
+        return None
+    [extent] = extents
+    # A loop that is made shorter must hold nothing that is not guarded.
+    for one in blocks:
+        around = [loop for loop in one.loops if among(loop.loop_var, variables)]
+        own = [part for part in parts(one.realize.predicate) if among(part, guards)]
+        if len(around) != len(own) or not all(_starts_at_zero(loop) for loop in around):
+            return None
+    return Cut(left, extent, variables, guards) if 1 < extent <= _MOST else None
+
+
+def _first_iterations(
+    guard: Any, loops: Sequence[Any], known: Sequence[Any], analyzer: Any
+) -> tuple[Any, Any] | None:
+    """Return a loop, and of how many first iterations a guard is; None where it is of no such."""
+    if not isinstance(guard, tirx.LT):
+        return None
+    single = {loop.loop_var: loop.min for loop in loops if _is(loop.extent, 1)}
+    difference = structural_map(
+        guard.a - guard.b, (tirx.Var, lambda var: single.get(var, var)), order="post"
+    )
+    for loop in loops:
+        if loop.loop_var in single or not isinstance(loop.extent, tirx.IntImm):
+            continue
+        if str(difference.ty.dtype) != str(loop.loop_var.ty.dtype):
+            continue
+        left = analyzer.simplify(loop.loop_var - difference)
+        free: list[Any] = []
+        # What tensors hold may change meanwhile.
+        structural_walk(left, (TensorLoad, free.append), order="pre")
+        structural_walk(left, (tirx.Var, free.append), order="pre")
+        if all(among(one, known) for one in free):
+            return loop, left
+    return None
+
+
+def _version(stmt: Any, cut: Cut, count: int) -> Any:
+    """Return the statement with ``count`` iterations of the loops that are cut off."""
+
+    def shorter(loop: Any) -> Any:
+        if not among(loop.loop_var, cut.variables):
+            return loop
+        return with_body(loop, loop.body, tirx.const(count, loop.extent.ty.dtype))
+
+    free = without_guards(stmt, cut.guards)
+    return with_own_variables(structural_map(free, (tirx.For, shorter), order="post"))
+
+
+def _starts_at_zero(loop: Any) -> bool:
+    return _is(loop.min, 0) and loop.kind != tirx.ForKind.THREAD_BINDING
+
+
+def _is(value: Any, number: int) -> bool:
+    return isinstance(value, tirx.IntImm) and int(value) == number
+
+
+def parts(predicate: Any) -> list[Any]:
+    """Return what a predicate is the conjunction of; nothing for one that always holds."""
+    if isinstance(predicate, tirx.And):
+        return [*parts(predicate.a), *parts(predicate.b)]
+    return [] if structural_equal(predicate, _TRUE) else [predicate]
+
+
+def all_of(conditions: Sequence[Any]) -> Any:
+    """Return the conjunction of conditions."""
+    found = None
+    for one in conditions:
+        found = one if found is None else tirx.And(found, one)
+    return _TRUE if found is None else found
+
+
+def without_guards(stmt: Any, guards: Sequence[Any]) -> Any:
+    """Return a statement whose blocks' predicates lack some parts."""
+
+    def freed(realize: Any) -> Any:
+        kept = [one for one in parts(realize.predicate) if not among(one, guards)]
+        return SBlockRealize(realize.iter_values, all_of(kept), realize.block)
+
+    return structural_map(stmt, (SBlockRealize, freed), order="post")
+
+
+def with_body(loop: Any, body: Any, extent: Any = None) -> Any:
+    """Return a loop with another body, and another extent where one is given."""
+    extent = loop.extent if extent is None else extent
+    kind, thread = loop.kind, loop.thread_binding
+    return tirx.For(loop.loop_var, loop.min, extent, kind, body, thread, loop.annotations)
+
+
+def among(one: Any, others: Sequence[Any]) -> bool:
+    """Return whether it is one of the others, and not only equal to it."""
+    return any(one.same_as(other) for other in others)
+
+
+def with_own_variables(stmt: Any) -> Any:
+    """Return a statement with variables and tensors of its own, as far as it defines them."""
+    own: dict[Any, Any] = {}
+
+    def note(var: Any) -> None:
+        own[var] = tirx.Var(var.name, var.ty)
+
+    def enter_loop(loop: Any) -> None:
+        note(loop.loop_var)
+
+    def enter_block(block: Any) -> None:
+        for axis in block.iter_vars:
+            note(axis.var)
+        for buffer in block.alloc_buffers:
+            note(buffer)
+        for match in block.match_buffers:
+            note(match.buffer)
+
+    structural_walk(stmt, (tirx.For, enter_loop), order="pre")
+    structural_walk(stmt, (SBlock, enter_block), order="pre")
+    return structural_map(stmt, (tirx.Var, lambda var: own.get(var, var)))

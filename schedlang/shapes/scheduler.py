@@ -6,35 +6,38 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.optimize import nnls
 
 from schedlang.search.tasks import TaskProgress
-
-# Shapes that a shape's rate is compared with.
-_NEIGHBOURS = 5
 
 
 class ShapesScheduler:
     """A task scheduler: some tasks in earnest, then a slice for each other, then those behind.
 
-    A task is behind where it reaches a smaller part of the rate (operations a second) that the
-    nearest ones reach than others do; what it has had already counts against it.
+    A task is behind where it takes longer than expected. What is expected follows from all tasks
+    that were measured: a time for a call, one for each operation and one for each byte, fitted so
+    that relative errors are small. What a task has had already counts against it.
 
     Parameters
     ----------
     first: places of the tasks that are tuned in earnest, in order.
     trials: of each of them.
     far: distance between each two tasks.
-    work: operations, or elements, of one call of each task.
+    work: operations, or elements, and bytes of the arguments of one call of each task.
     """
 
     def __init__(
-        self, first: Sequence[int], trials: int, far: np.ndarray, work: Sequence[float]
+        self,
+        first: Sequence[int],
+        trials: int,
+        far: np.ndarray,
+        work: Sequence[tuple[float, float]],
     ) -> None:
         self._first, self._trials = list(first), trials
-        self._work = np.array(work, dtype=float)
+        costs = np.array([(1.0, *one) for one in work])
+        self._costs = costs / costs.mean(axis=0)
         nearest = far[:, self._first].min(axis=1) if self._first else np.zeros(len(far))
         self._others = [int(k) for k in np.argsort(nearest, kind="stable") if k not in first]
-        self._near = np.argsort(far, axis=1, kind="stable")[:, 1 : _NEIGHBOURS + 1]
 
     def next(self, progress: Sequence[TaskProgress]) -> int | None:
         """Return the place of the task that gets the next slice; None if none wants one."""
@@ -47,12 +50,24 @@ class ShapesScheduler:
         able = [k for k in self._others if progress[k].open and progress[k].trials < self._trials]
         if not able:
             return None
-        rates = self._work / np.array([one.latency for one in progress])
-        return min(able, key=lambda place: self._standing(place, rates, progress[place]))
+        latencies = np.array([one.latency for one in progress])
+        expected = self._expected(latencies)
 
-    def _standing(self, place: int, rates: np.ndarray, progress: TaskProgress) -> float:
-        around = rates[self._near[place]]
-        around = around[np.isfinite(around)]
-        if not len(around) or not math.isfinite(rates[place]):
-            return 0.0
-        return float(rates[place] / np.median(around)) * math.sqrt(len(progress.latencies))
+        def standing(place: int) -> float:
+            if not math.isfinite(latencies[place]):
+                return 0.0
+            had = math.sqrt(len(progress[place].latencies))
+            return float(expected[place] / latencies[place]) * had
+
+        return min(able, key=standing)
+
+    def _expected(self, latencies: np.ndarray) -> np.ndarray:
+        """Return the latency that each task should have, by what those of all have."""
+        known = np.isfinite(latencies) & (latencies > 0)
+        if not known.any():
+            return np.ones(len(latencies))
+        scaled = self._costs[known] / latencies[known, None]
+        size = scaled.max()
+        factors, _ = nnls(scaled / size, np.ones(len(scaled)))
+        found: np.ndarray = self._costs @ factors / size
+        return found

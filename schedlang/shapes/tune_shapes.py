@@ -28,6 +28,7 @@ from schedlang.shapes.shape_set import ShapeSet
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.targets.roofline import bytes_of
 from schedlang.tuning.arguments import as_space
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_values
@@ -36,6 +37,8 @@ from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.template import Template
 
+# Part of the trials that go to shapes in earnest.
+_EARNEST = 1 / 3
 # Trials of a shape that is not tuned in earnest.
 _FEWEST = 4
 # The same of a small extent of a range.
@@ -123,7 +126,7 @@ def tune_shapes(
     }
     call = Call(TUNE_NETWORK, given, total)
     own = None if space is None else as_space(space)
-    work = [task.task.flops or _elements(task) for task in tasks]
+    work = [_work(task) for task in tasks]
     scheduler = ShapesScheduler(first, trials, far, work)
     with ExitStack() as stack:
         call.open(stack)
@@ -156,7 +159,7 @@ def _in_earnest(made: Programs, trials: int, share: float) -> tuple[list[int], i
     total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
     if alone:
         budget = share * len(alone) * trials
-        count = max(1, round(budget / 2 / trials))
+        count = max(1, round(budget * _EARNEST / trials))
         extents = [[*made.shapes[place].values()] for place in alone]
         weights = [made.weights[place] for place in alone]
         first = [alone[k] for k in representatives(extents, weights, count)]
@@ -165,8 +168,11 @@ def _in_earnest(made: Programs, trials: int, share: float) -> tuple[list[int], i
     return [*dict.fromkeys([*of_ranges, *first])], total
 
 
-def _elements(task: SharedTask) -> float:
-    return float(sum(math.prod(arg.shape) for arg in task.task.workload.args))
+def _work(task: SharedTask) -> tuple[float, float]:
+    """Return operations, or elements where there are none, and bytes of a call."""
+    workload = task.task.workload
+    elements = sum(math.prod(arg.shape) for arg in workload.args)
+    return float(task.task.flops or elements), float(bytes_of(workload))
 
 
 def _ranges(

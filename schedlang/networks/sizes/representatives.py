@@ -1,4 +1,4 @@
-"""A few sizes that stand for all: medoids by the logarithms of the extents that differ."""
+"""A few sizes that stand for all: medoids by the extents that differ."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+
+from schedlang.workloads.nearness import coordinates
 
 # Sizes whose extents differ by less than this (logarithm of the ratio) are neighbours.
 _NEAR = 0.25
@@ -16,7 +18,6 @@ def representatives(
 ) -> tuple[int, ...]:
     """Return the places of ``count`` sizes, or fewer, so that the others are near to one of them.
 
-    The distance of two sizes is the sum of the absolute logarithms of the ratios of their extents.
     Each is added where it lowers the weighted sum of the distances to the nearest most, and then
     moved while that lowers it (PAM: Kaufman and Rousseeuw, 1990). A size is passed over for a
     neighbour that has more divisors, and is called as often: tiles of 16 carry over to 17, but not
@@ -28,10 +29,12 @@ def representatives(
     weights: how often each size is called.
     """
     far = distances(extents)
+    logarithms = np.log(np.maximum(np.array(extents, dtype=float), 1.0))
+    alike = np.abs(logarithms[:, None, :] - logarithms[None, :, :]).sum(axis=2) < _NEAR
     weight = np.array(weights, dtype=float)
     divisors = np.array([sum(map(_divisors, one)) for one in extents])
     better = (divisors[None, :] > divisors[:, None]) & (weight[None, :] >= weight[:, None])
-    able = np.flatnonzero(~((far < _NEAR) & better).any(axis=1))
+    able = np.flatnonzero(~(alike & better).any(axis=1))
     chosen: list[int] = []
     nearest = np.full(len(weight), np.inf)
     for _ in range(min(count, len(able))):
@@ -43,10 +46,9 @@ def representatives(
 
 
 def distances(extents: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return the distance between each two sizes."""
-    logarithms = np.log(np.maximum(np.array(extents, dtype=float), 1.0))
-    apart: np.ndarray = np.abs(logarithms[:, None, :] - logarithms[None, :, :]).sum(axis=2)
-    return apart
+    """Return the distance between each two sizes (``nearness``)."""
+    places = np.array([coordinates(one) for one in extents])
+    return np.array([np.abs(places - one).sum(axis=1) for one in places])
 
 
 def _cheapest(

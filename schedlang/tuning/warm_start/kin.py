@@ -12,6 +12,7 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.mutation import carry_over
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import block_loops, loop_extents
+from schedlang.workloads.nearness import coordinates
 from schedlang.workloads.workload import Workload
 
 # Number of programs that are compared, the newest ones: reading one takes a millisecond or two.
@@ -23,8 +24,8 @@ def nearest_kin(
 ) -> Iterator[tuple[str, Workload]]:
     """Yield key and program of the other workloads with the kin key, the nearest shapes first.
 
-    The distance is the sum of the logarithms of the ratios of the loops' extents. Programs that
-    cannot be read are skipped, and noted in ``unreadable``.
+    The distance is that of the loops' extents (``nearness``). Programs that cannot be read are
+    skipped, and noted in ``unreadable``.
     """
     known = [key for key, _ in database.workloads(kin_key=workload.kin_key)][-_COMPARED:]
     unreadable = Unreadable() if unreadable is None else unreadable
@@ -50,7 +51,8 @@ def carried_over(
 def _distance(one: Workload, other: Workload) -> float:
     pairs = zip(loop_extents(one.func), loop_extents(other.func), strict=False)
     sizes = [(a, b) for (_, a), (_, b) in pairs if isinstance(a, int) and isinstance(b, int)]
-    return math.fsum(abs(math.log(a / b)) for a, b in sizes)
+    ours, theirs = (coordinates(pair[k] for pair in sizes) for k in (0, 1))
+    return math.fsum(abs(a - b) for a, b in zip(ours, theirs, strict=True))
 
 
 def _renamed_sites(trace: Trace, source: Workload, workload: Workload) -> dict[str, str]:

@@ -93,8 +93,7 @@ def compare(
     document: dict[str, Any] = {
         "set": name,
         "shapes": len(asked),
-        "measured": found.measured,
-        "share": found.measured / (given.trials * len(asked)),
+        "measured": _count(database),
         "seconds": time.perf_counter() - began,
         "seconds of its own": 0.0,
         "rows": [],
@@ -103,6 +102,8 @@ def compare(
     for shape in asked:
         document["rows"].append(_row(template, found, shape, given, folder / f"{name}_own.db"))
         document["seconds of its own"] += document["rows"][-1]["seconds"]
+        # Everything counts: unscheduled programs, and what was measured again.
+        document["share"] = document["measured"] / _count(folder / f"{name}_own.db")
         losses = [row["loss"] for row in document["rows"] if row["loss"] is not None]
         document["mean loss"] = statistics.geometric_mean(losses)
         document["worst loss"] = max(losses)
@@ -110,6 +111,11 @@ def compare(
         document["mean loss of shapes left out"] = statistics.geometric_mean(left or [1.0])
         keep(document)
     return document
+
+
+def _count(database: Path) -> int:
+    with sl.open_database(database, read_only=True) as opened:
+        return opened.count()
 
 
 def _row(

@@ -39,6 +39,8 @@ from schedlang.workloads.template import Template
 
 # Part of the trials that go to shapes in earnest.
 _EARNEST = 1 / 3
+# Measurements of a shape besides its trials: the unscheduled program, and often its best once more.
+_BESIDES = 1.5
 # Trials of a shape that is not tuned in earnest.
 _FEWEST = 4
 # The same of a small extent of a range.
@@ -81,8 +83,8 @@ def tune_shapes(
         ``range``, or the pair of its bounds. A shape that occurs again counts again.
     target: a ``Target`` or its name.
     trials: candidates that are measured of each shape that is tuned in earnest.
-    share: part of the trials that tuning each single shape by itself would take, for all of them.
-        One shape is tuned in any case, and the others have some trials. Ranges add what tuning
+    share: part of the measurements that tuning each single shape by itself would take, for all of
+        them. One shape is tuned in any case, and the others have some trials. Ranges add what tuning
         three or more shapes of each takes, and measuring kernels at some ten.
     loss, worst: how much slower than the best known program the shapes of a range may be, in the
         geometric mean and each of them, before another kernel is added.
@@ -158,7 +160,7 @@ def _in_earnest(made: Programs, trials: int, share: float) -> tuple[list[int], i
     trials = max(trials, _FEWEST)
     total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
     if alone:
-        budget = share * len(alone) * trials
+        budget = (share * (trials + _BESIDES) - _BESIDES) * len(alone)
         count = max(1, round(budget * _EARNEST / trials))
         extents = [[*made.shapes[place].values()] for place in alone]
         weights = [made.weights[place] for place in alone]

@@ -84,8 +84,8 @@ def tune_shapes(
     target: a ``Target`` or its name.
     trials: candidates that are measured of each shape that is tuned in earnest.
     share: part of the measurements that tuning each single shape by itself would take, for all of
-        them. One shape is tuned in any case, and the others have some trials. Ranges add what tuning
-        three or more shapes of each takes, and measuring kernels at some ten.
+        them. One shape is tuned in any case, and the others have some trials. Ranges add what
+        tuning three or more shapes of each takes, and measuring kernels at some ten.
     loss, worst: how much slower than the best known program the shapes of a range may be, in the
         geometric mean and each of them, before another kernel is added.
     kernels: of a range, at most, besides the default schedule.

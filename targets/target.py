@@ -272,7 +272,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         ----------
         path: ends with ``.so`` (a shared library), ``.a`` (an archive) or ``.o`` (an object).
         name: of the function in C, by default that of the file; of several functions, what comes
-            before the name of each.
+            before the name of each; functions of a set of shapes may begin so already.
         compiler: the command of a C compiler for the target; by default that of the variable
             ``CC``, or ``cc``, ``gcc`` or ``clang``.
 

@@ -208,13 +208,17 @@ class ShapeSet:
     @property
     def mod(self) -> TensorProgram:
         """All programs as one module: a function for each single shape, and for each range."""
-        functions = {}
-        for one in self.points:
-            name = _named(self.template.name, one.extents)
-            functions[name] = with_served(one.mod[program.MAIN], one.served)
-        for number, found in enumerate(self.ranges):
-            name = f"{self.template.name}_range_{number}"
-            functions[name] = with_served(found.mod[program.MAIN], found.served)
+        name = self.template.name
+        named: list[tuple[str, PointKernel | RangeKernels]] = [
+            (_named(name, one.extents), one) for one in self.points
+        ]
+        named += [(f"{name}_range_{number}", one) for number, one in enumerate(self.ranges)]
+        functions = {key: with_served(one.mod[program.MAIN], one.served) for key, one in named}
+        if len(functions) < len(named):
+            raise WorkloadError(
+                f"{name}: the functions of a range and of a single shape have one name",
+                "call no extent range",
+            )
         return program.module_of(functions)
 
     def export_library(self, path: str | Path) -> Path:

@@ -54,9 +54,12 @@ class Template:
             raise TemplateError(f"{where} fails: {reason}") from error
         try:
             made = as_workload(made)
+            return Workload(made.mod, where, made.source)
         except WorkloadError as error:
             raise TemplateError(f"{where} makes no program: {error}") from error
-        return Workload(made.mod, where, made.source)
+        except Exception as error:  # TVM's errors have many types
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            raise TemplateError(f"{where} makes no program: {reason}") from error
 
     def call(self, values: Mapping[str, Any]) -> str:
         """Write a call: ``dense(rows=64, width=768)``."""

@@ -66,7 +66,7 @@ class CompiledFunction:
             if self._parameters[one].written or self._parameters[two].written
         ]
         self._element_bytes: list[tuple[int, int]] = []
-        if None in sizes:
+        if self._direct and None in sizes:
             sized = (element_bytes(one.dtype) for one in self._parameters)
             self._element_bytes = [*enumerate(sized)]
 
@@ -125,7 +125,7 @@ class CompiledFunction:
         return tensors
 
     def _apart(self, tensors: list[DeviceArray], addresses: list[int]) -> list[DeviceArray] | None:
-        """Do the same where the program does not fix the tensors' sizes."""
+        """Return tensors whose sizes the program does not fix; None where two may overlap."""
         sizes = [tensors[at].numel() * each for at, each in self._element_bytes]
         for one, two, _, _ in self._overlaps:
             if -sizes[one] < addresses[one] - addresses[two] < sizes[two]:

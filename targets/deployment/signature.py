@@ -83,7 +83,7 @@ class Signature:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Signature:
-        """Read what ``to_json`` returned. Raises KeyError or TypeError for anything else."""
+        """Read what ``to_json`` returned. Raises KeyError, TypeError or ValueError for others."""
         parameters = tuple(
             Parameter(
                 str(one["name"]),
@@ -100,7 +100,14 @@ class Signature:
 def signatures_of(mod: TensorProgram) -> tuple[Signature, ...]:
     """Return the signatures of the functions that a compiled module exports."""
     functions = program.named_functions(mod).values()
-    return tuple(_signature(func) for func in functions if program.symbol(func))
+    found = [_signature(func) for func in functions if program.symbol(func)]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(signature: Signature) -> tuple[bool, int]:
+    """Those of one shape before those of ranges, and ``range_2`` before ``range_10``."""
+    varies = signature.served is not None and signature.served.varies
+    return varies, len(signature.name) if varies else 0
 
 
 def _signature(func: TensorFunction) -> Signature:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.targets.deployment.c.loading import CError
+from schedlang.targets.deployment.signature import signatures_of
+from schedlang.tvm.codegen import runtime
 from tests.shapes.products import TARGET, check
 
 _PROGRAM = """
@@ -194,3 +198,40 @@ def test_shapes_that_fit_several_extents_are_refused(tmp_path: Path) -> None:
         "scaled_rows_4_factor_3, scaled_rows_5_factor_3",
         "1",
     ]
+
+
+def test_the_function_of_a_single_shape_is_taken_before_that_of_its_range() -> None:
+    def dense(batch: int) -> Any:
+        return sl.workloads.matmul(batch, 16, 16)
+
+    def alike(zeta: int) -> Any:
+        return sl.workloads.matmul(zeta, 16, 16)
+
+    for template, name in ((dense, "batch"), (alike, "zeta")):
+        shapes = [{name: (1, 40)}, {name: 24}]
+        found = sl.tune_shapes(template, shapes, TARGET, trials=2, exact=0, finals=0)
+        names = [one.name for one in signatures_of(found.mod)]
+        assert names == [f"{template.__name__}_{name}_24", f"{template.__name__}_range_0"]
+
+
+def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
+    def f(range: int) -> Any:
+        return sl.workloads.matmul(range, 8, 8)
+
+    shapes = [{"range": (1, 40)}, {"range": 60}]
+    found = sl.tune_shapes(f, shapes, TARGET, trials=2, exact=0, finals=0)
+    point = dataclasses.replace(found.points[0], extents={"range": 0})
+    clashing = dataclasses.replace(found, points=(point,))
+    with pytest.raises(sl.WorkloadError, match="have one name; call no extent range"):
+        clashing.export_library(tmp_path / "f.so")
+
+
+def test_a_null_tensor_is_named_in_c(found: sl.ShapeSet, tmp_path: Path) -> None:
+    library = ctypes.CDLL(str(found.export_c(tmp_path / "dense.so")))
+    library.schedlang_error.restype = ctypes.c_char_p
+    a, b = (runtime.borrow(np.zeros(shape, "float32")) for shape in ((9, 32), (32, 48)))
+    tensors = (ctypes.c_void_p * 3)(runtime.dlpack_address(a), runtime.dlpack_address(b), None)
+    assert library.dense_range_0_tensors(tensors, 3) == 1
+    assert b"argument 2 is null; it takes C" in library.schedlang_error()
+    assert library.dense_range_0_tensors(tensors, 2) == 2
+    assert library.dense_tensors(tensors, 3) == 4

@@ -130,6 +130,18 @@ def test_a_template_that_fails_for_some_extents() -> None:
         sl.tune_shapes(picky, {"rows": 6}, TARGET, trials=2, progress=False)
 
 
+def test_a_program_that_tvm_refuses_at_one_shape() -> None:
+    def picky(rows: int) -> Any:
+        a = te.placeholder((rows,), name="A")
+        b = te.compute((rows,), lambda i: a[i] * 2.0, name="B")
+        return [b] if rows == 6 else [a, b]
+
+    shapes = [{"rows": 4}, {"rows": 6}]
+    found = sl.tune_shapes(picky, shapes, TARGET, trials=2, finals=0, progress=False)
+    assert [one.extents["rows"] for one in found.points] == [4]
+    assert "makes no program" in found.failed["rows=6"]
+
+
 def test_a_template_must_depend_on_its_extents_alone() -> None:
     counter = itertools.count(8)
 

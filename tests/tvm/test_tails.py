@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import te
+from tvm import te, tirx
 from tvm.script import from_source
 
 import schedlang as sl
@@ -111,6 +111,60 @@ def test_every_number_of_rows_is_right(
             expected = (inputs[0] + inputs[0].sum(axis=1, keepdims=True)) * 2
         np.testing.assert_allclose(guarded[1:-1], expected, rtol=1e-4, atol=1e-4)
         assert np.isnan(guarded[[0, -1]]).all()
+
+
+def test_loops_with_steps_keep_them() -> None:
+    script = """
+@T.prim_func(s_tir=True)
+def main(a: T.handle, b: T.handle):
+    rows = T.int32()
+    A = T.match_buffer(a, (rows, 16), "float32")
+    B = T.match_buffer(b, (rows, 16), "float32")
+    for i in T.serial(rows):
+        for j in T.serial(0, 16, step=2):
+            with T.sblock("B"):
+                vi = T.axis.spatial(rows, i)
+                vj = T.axis.spatial(16, j)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+"""
+    mod = with_full_tiles(program.as_main(from_source(script)))
+    a, b = np.ones((3, 16), "float32"), np.zeros((3, 16), "float32")
+    sl.Target("cpu").build(mod).main(a, b)
+    assert (b[:, ::2] == 2).all() and (b[:, 1::2] == 0).all()
+
+
+def test_the_place_of_the_least_value() -> None:
+    def least(rows: int) -> Any:
+        def smaller(one: Any, other: Any) -> Any:
+            first = tirx.any(one[1] < other[1], tirx.all(one[1] == other[1], one[0] < other[0]))
+            return [
+                tirx.Select(first, one[0], other[0]),
+                tirx.Select(first, one[1], other[1]),
+            ]
+
+        def start(*kinds: Any) -> Any:
+            return [tirx.const(-1, kinds[0]), tirx.max_value(kinds[1])]
+
+        reducer = te.comm_reducer(smaller, start, name="argmin")
+        a = te.placeholder((rows, 12), name="A")
+        k = te.reduce_axis((0, 12), name="k")
+        place, value = te.compute((rows,), lambda i: reducer((k, a[i, k]), axis=k), name="least")
+        return [a, place, value]
+
+    def tile(sch: sl.Schedule) -> None:
+        i, k = sch.get_loops(sch.get_block("least"))
+        outer, inner = sch.split(i, factors=[None, 4])
+        sch.reorder(outer, k, inner)
+
+    mod = symbolic(least, tile)
+    assert " == 3" in mod.script()
+    kernel = sl.Target("cpu").build(mod).main
+    for rows in range(1, 14):
+        a = np.random.default_rng(rows).standard_normal((rows, 12), dtype="float32")
+        place, value = np.zeros(rows, "int32"), np.zeros(rows, "float32")
+        kernel(a, place, value)
+        np.testing.assert_array_equal(place, a.argmin(axis=1))
+        np.testing.assert_array_equal(value, a.min(axis=1))
 
 
 def test_a_loop_that_holds_more_than_its_guard_keeps_its_iterations() -> None:

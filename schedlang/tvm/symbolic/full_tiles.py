@@ -12,19 +12,18 @@ from tvm.sym import Analyzer, IntervalSet
 from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm import program
-from schedlang.tvm.parts import nests_of, sequence, sequence_of
+from schedlang.tvm.parts import changed_loop, nests_of, sequence, sequence_of
 from schedlang.tvm.symbolic.tails import (
     all_of,
     among,
     cut_of,
     parts,
     versions_of_tail,
-    with_body,
     with_own_variables,
     without_guards,
 )
 
-# Of each block, those that all versions of loops may have together.
+# Most copies of the blocks of a nest, by the number of blocks.
 _MOST_VERSIONS = 16
 # Loops whose iterations may run different code.
 _KINDS = (tirx.ForKind.SERIAL, tirx.ForKind.PARALLEL, tirx.ForKind.UNROLLED)
@@ -53,7 +52,7 @@ class _Freeing:
     """
 
     def __init__(self, nest: Any) -> None:
-        # Blocks that versions may have, all together.
+        # Copies of blocks that may still be made.
         self._room = _MOST_VERSIONS * _count(nest)
 
     def of(self, stmt: Any, known: Sequence[Any]) -> Any:
@@ -69,12 +68,12 @@ class _Freeing:
         conditions, freed = _freed_by(stmt, known)
         known = [*known, stmt.loop_var]
         if not conditions or not self._takes(stmt.body, 1):
-            return with_body(stmt, self._cut_off(stmt.body, known))
+            return changed_loop(stmt, self._cut_off(stmt.body, known))
         # The version that runs most has its room first.
         free = self.of(without_guards(stmt.body, freed), known)
         cut_off = self._cut_off(stmt.body, known)
         body = tirx.IfThenElse(all_of(conditions), with_own_variables(free), cut_off)
-        return with_body(stmt, body)
+        return changed_loop(stmt, body)
 
     def _cut_off(self, stmt: Any, known: Sequence[Any]) -> Any:
         """Return the body of a loop for an iteration that guards cut off."""
@@ -102,7 +101,8 @@ def _freed_by(loop: Any, known: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return the conditions under which guards in an iteration of a loop hold, and those guards.
 
     A condition is about the loop's own variable and those in ``known``: another variable is not
-    there yet, or stands for an unknown bound, and what tensors hold may change meanwhile.
+    defined there, or is the analyzer's symbol for infinity, and what tensors hold may change
+    meanwhile.
     """
     domains: dict[Any, Any] = {}
     guards: list[Any] = []

@@ -38,8 +38,13 @@ class Served:
         fixed = tuple(tuple(Formula((((), size),)) for size in shape) for shape in shapes)
         return cls({name: (value, value) for name, value in extents.items()}, {}, fixed)
 
+    @property
+    def varies(self) -> bool:
+        """Whether an extent has several values."""
+        return any(low < high for low, high in self.bounds.values())
+
     def extents_of(self, shapes: Shapes) -> dict[str, int] | None:
-        """Return the extents that these shapes of tensors tell; None where it serves no such."""
+        """Return the extents that these shapes tell; None where these are not served."""
         if [len(one) for one in shapes] != [len(one) for one in self.shapes]:
             return None
         extents = {name: low for name, (low, _) in self.bounds.items()}
@@ -48,7 +53,7 @@ class Served:
         return extents if within(extents, self.bounds) and self.fits(shapes, extents) else None
 
     def fits(self, shapes: Shapes, extents: Mapping[str, int]) -> bool:
-        """Return whether these are the shapes of the tensors for some extents."""
+        """Return whether these are the shapes of the tensors for the given extents."""
         return [tuple(shape) for shape in shapes] == [
             tuple(formula.at(extents) for formula in axes) for axes in self.shapes
         ]
@@ -103,7 +108,7 @@ def served_of(func: tirx.PrimFunc) -> Served | None:
 
 
 def within(extents: Mapping[str, int], bounds: Bounds) -> bool:
-    """Return whether extents are within bounds, which belong to them."""
+    """Return whether each extent is within its bounds."""
     return all(low <= extents[name] <= high for name, (low, high) in bounds.items())
 
 

@@ -12,7 +12,9 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-# Iterations of a loop that may be cut off: there are as many versions of its body, less one.
+from schedlang.tvm.parts import changed_loop
+
+# Largest extent of a loop that has versions: one for each number of iterations below it.
 _MOST = 16
 _TRUE = tirx.const(True, "bool")
 
@@ -46,8 +48,8 @@ class Cut:
 def versions_of_tail(stmt: Any, cut: Cut) -> Any:
     """Return a statement with a version for each number of iterations that guards leave.
 
-    In a version the loops have so many iterations, and no guards: the compiler sees constants.
-    Where the number is another, the statement is as it was.
+    In a version the loops have so many iterations, and no guards: the compiler sees constants. For
+    any other number the statement is unchanged.
     """
     found = stmt
     for count in range(1, cut.extent):
@@ -60,8 +62,7 @@ def cut_of(stmt: Any, known: Sequence[Any]) -> Cut | None:
     """Return where loops of a statement are cut off.
 
     That is of loops with the same constant extent, of which guards run the first ``n`` iterations,
-    and ``n`` follows from the variables in ``known``. None where loops, guards or statements are
-    others.
+    and ``n`` follows from the variables in ``known``. None for a statement of any other form.
     """
     blocks: list[_Realize] = []
     return _cut_of(blocks, known) if _collect(stmt, (), blocks) else None
@@ -105,7 +106,8 @@ def _cut_of(blocks: Sequence[_Realize], known: Sequence[Any]) -> Cut | None:
     for one in blocks:
         around = [loop for loop in one.loops if among(loop.loop_var, variables)]
         own = [part for part in parts(one.realize.predicate) if among(part, guards)]
-        if len(around) != len(own) or not all(_starts_at_zero(loop) for loop in around):
+        cut = [var for part, var in zip(guards, variables, strict=True) if among(part, own)]
+        if not all(_counts_up(loop) and among(loop.loop_var, cut) for loop in around):
             return None
     return Cut(left, extent, variables, guards) if 1 < extent <= _MOST else None
 
@@ -113,7 +115,7 @@ def _cut_of(blocks: Sequence[_Realize], known: Sequence[Any]) -> Cut | None:
 def _first_iterations(
     guard: Any, loops: Sequence[Any], known: Sequence[Any], analyzer: Any
 ) -> tuple[Any, Any] | None:
-    """Return a loop, and of how many first iterations a guard is; None where it is of no such."""
+    """Return the loop whose first ``n`` iterations a guard lets run, and ``n``; None for others."""
     if not isinstance(guard, tirx.LT):
         return None
     single = {loop.loop_var: loop.min for loop in loops if _is(loop.extent, 1)}
@@ -141,14 +143,15 @@ def _version(stmt: Any, cut: Cut, count: int) -> Any:
     def shorter(loop: Any) -> Any:
         if not among(loop.loop_var, cut.variables):
             return loop
-        return with_body(loop, loop.body, tirx.const(count, loop.extent.ty.dtype))
+        return changed_loop(loop, loop.body, extent=tirx.const(count, loop.extent.ty.dtype))
 
     free = without_guards(stmt, cut.guards)
     return with_own_variables(structural_map(free, (tirx.For, shorter), order="post"))
 
 
-def _starts_at_zero(loop: Any) -> bool:
-    return _is(loop.min, 0) and loop.kind != tirx.ForKind.THREAD_BINDING
+def _counts_up(loop: Any) -> bool:
+    plain = loop.kind != tirx.ForKind.THREAD_BINDING and loop.step is None
+    return plain and _is(loop.min, 0)
 
 
 def _is(value: Any, number: int) -> bool:
@@ -180,13 +183,6 @@ def without_guards(stmt: Any, guards: Sequence[Any]) -> Any:
     return structural_map(stmt, (SBlockRealize, freed), order="post")
 
 
-def with_body(loop: Any, body: Any, extent: Any = None) -> Any:
-    """Return a loop with another body, and another extent where one is given."""
-    extent = loop.extent if extent is None else extent
-    kind, thread = loop.kind, loop.thread_binding
-    return tirx.For(loop.loop_var, loop.min, extent, kind, body, thread, loop.annotations)
-
-
 def among(one: Any, others: Sequence[Any]) -> bool:
     """Return whether it is one of the others, and not only equal to it."""
     return any(one.same_as(other) for other in others)
@@ -202,6 +198,9 @@ def with_own_variables(stmt: Any) -> Any:
     def enter_loop(loop: Any) -> None:
         note(loop.loop_var)
 
+    def enter_binding(binding: Any) -> None:
+        note(binding.var)
+
     def enter_block(block: Any) -> None:
         for axis in block.iter_vars:
             note(axis.var)
@@ -211,5 +210,6 @@ def with_own_variables(stmt: Any) -> Any:
             note(match.buffer)
 
     structural_walk(stmt, (tirx.For, enter_loop), order="pre")
+    structural_walk(stmt, (tirx.Bind, enter_binding), order="pre")
     structural_walk(stmt, (SBlock, enter_block), order="pre")
     return structural_map(stmt, (tirx.Var, lambda var: own.get(var, var)))

@@ -52,9 +52,9 @@ class Dispatch:
         listed = ", ".join(f"&schedlang_{number}_{kind}" for number in range(len(self.entries)))
         known = ", ".join(one.name for one in self.entries)
         return (
-            f"\nstatic const schedlang_{kind} *const schedlang_sizes[] = {{{listed}}};\n\n"
+            f"\nstatic const schedlang_{kind} *const schedlang_choices[] = {{{listed}}};\n\n"
             f"SCHEDLANG_ENTRY {self.prototype} {{\n"
-            f"  return schedlang_call_{call}_1({c_string(self.library)}, schedlang_sizes, "
+            f"  return schedlang_call_{call}_1({c_string(self.library)}, schedlang_choices, "
             f"{len(self.entries)},\n    {c_string(known)}, tensors, count);\n}}\n"
         )
 
@@ -87,7 +87,7 @@ def range_defined(own: str, served: Served) -> str:
 
 
 def _in_c(formula: Formula, places: dict[str, str]) -> str:
-    """Write a formula in C: nothing that it is divided of is negative."""
+    """Write a formula in C, whose dividend is never negative."""
     terms = [
         " * ".join([f"INT64_C({coefficient})", *(places[name] for name in names)])
         for names, coefficient in formula.terms

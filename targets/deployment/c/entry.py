@@ -35,7 +35,7 @@ _RESERVED = frozenset(
     " reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct"
     " switch template this thread_local throw true try typedef typeid typename typeof union"
     " unsigned using virtual void volatile wchar_t while xor xor_eq main schedlang_arguments"
-    " concept requires consteval constinit co_await co_yield co_return"
+    " FEATURES concept requires consteval constinit co_await co_yield co_return"
     # Macros that a header of the system may have defined.
     " linux unix errno assert stdin stdout stderr signals slots emit I EOF NAN NULL INFINITY"
     "".split()
@@ -101,10 +101,9 @@ def entries(name: str, signatures: Sequence[Signature], *, alone: bool) -> list[
 
 def _name_in(library: str, signature: Signature) -> str:
     name = identifier(signature.name)
-    # Those of a set begin with the template's name already.
-    if signature.served is not None and name.startswith(f"{library}_"):
-        return name
-    return f"{library}_{name}"
+    # Those of a set begin with the template's name.
+    begins = signature.served is not None and name.startswith(f"{library}_")
+    return name if begins else f"{library}_{name}"
 
 
 def check_name(name: str) -> None:
@@ -184,6 +183,7 @@ def varying(signature: Signature) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a name that is none of a type or of a mathematical constant in C."""
+    """Return a name that is none of a type, of a mathematical constant, or of ours, in C."""
     name = identifier(text)
-    return f"x{name}_x" if name.startswith("M_") or name.endswith("_t") else name
+    taken = name.startswith(("M_", "schedlang")) or name.endswith("_t")
+    return f"x{name}_x" if taken else name

@@ -49,13 +49,13 @@ typedef struct {
   int64_t more;           /* by how much the shape is more than the extent */
 } schedlang_extent;
 
-/* A function that tensors of many shapes may be given to, which follow from extents. */
+/* A function whose tensors' shapes follow from extents. */
 typedef struct {
   const schedlang_function *function;
   const char *served;  /* such as "rows=1 to 512, width=768" */
   int32_t count, axes; /* of extents, and of all tensors together */
   const schedlang_extent *extents;
-  void (*shapes)(const int64_t *extents, int64_t *sizes); /* null where the function has them */
+  void (*shapes)(const int64_t *extents, int64_t *sizes); /* null where they are fixed */
 } schedlang_range;
 
 /* A tensor of a step, or an integer. */
@@ -95,7 +95,8 @@ int schedlang_call_tensors_1(const schedlang_function *function,
  * `known` lists the sizes for those who have another. */
 int schedlang_call_sizes_1(const char *name, const schedlang_function *const *functions, int sizes,
                            const char *known, const schedlang_tensor *const *tensors, int count);
-/* Like the first two, for the shapes that these extents, or those that the tensors tell, lead to. */
+/* Like schedlang_call_1 and schedlang_call_tensors_1, at these extents, or at those that the shapes
+ * of the tensors tell. */
 int schedlang_call_range_1(const schedlang_range *range, const int64_t *extents,
                            schedlang_any *arguments);
 int schedlang_call_range_tensors_1(const schedlang_range *range,

@@ -579,7 +579,7 @@ static int read_extents(const schedlang_range *range, const schedlang_tensor *co
     if (!tensor || tensor->ndim != range->function->parameters[one->argument].ndim ||
         !tensor->shape)
       return 0;
-    extents[i] = tensor->shape[one->axis] - one->more;
+    if (__builtin_sub_overflow(tensor->shape[one->axis], one->more, &extents[i])) return 0;
   }
   return 1;
 }
@@ -618,9 +618,18 @@ SHARED int schedlang_call_range_tensors_1(const schedlang_range *range,
   if (status) return status;
   int64_t extents[range->count + 1], sizes[range->axes + 1];
   schedlang_parameter parameters[count + 1];
-  /* With shapes of other ranks any extents will do: the tensors are refused. */
+  for (int i = 0; i < count; ++i) {
+    const char *text = function->parameters[i].text;
+    if (!tensors[i])
+      return schedlang_fail_1(SCHEDLANG_NULL, "%s: argument %d is null; it takes %s",
+                              function->name, i, text);
+    if (tensors[i]->ndim != function->parameters[i].ndim)
+      return schedlang_fail_1(SCHEDLANG_SHAPE, "%s: argument %d has another shape; it takes %s",
+                              function->name, i, text);
+  }
   if (!read_extents(range, tensors, extents))
-    for (int i = 0; i < range->count; ++i) extents[i] = range->extents[i].low;
+    return schedlang_fail_1(SCHEDLANG_SHAPE, "%s: a shape is null, or none that there is",
+                            function->name);
   if (!within(range, extents)) return outside(range, extents);
   schedlang_function own = at_extents(range, extents, parameters, sizes);
   return schedlang_call_tensors_1(&own, tensors, count);

@@ -162,7 +162,7 @@ def dispatch() -> dict[str, float]:
         a = te.placeholder((rows, 8), name="A")
         return [a, te.compute((rows, 8), lambda i, j: a[i, j] * 2.0, name="B")]
 
-    found = sl.tune_shapes(scale, {"rows": (1, 64)}, trials=8, progress=False)
+    found = sl.tune_shapes(scale, {"rows": (1, 64)}, trials=8, exact=8, progress=False)
     single = sl.Target("cpu").build(sl.workloads.as_workload(scale(rows=4)).mod).main
     tree = found.kernel(rows=4)
     a, b = np.ones((4, 8), "float32"), np.ones((4, 8), "float32")

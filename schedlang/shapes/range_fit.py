@@ -14,12 +14,12 @@ from schedlang.errors import InvalidTrace, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.shapes.cover import Bound, cover
+from schedlang.shapes.exchange import Known
 from schedlang.shapes.extents import Extents, Range
 from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of
 from schedlang.shapes.tree import fit_tree, labels_of, relabelled, with_exact
 from schedlang.targets import Target
 from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.result import Best
 from schedlang.tvm.program import structural_key
 from schedlang.tvm.symbolic import SymbolicProgram
 from schedlang.workloads.template import Template, assigned
@@ -36,7 +36,7 @@ def kernels_of(
     asked: Range,
     template: Template,
     program: SymbolicProgram,
-    tuned: Mapping[tuple[int, ...], Best],
+    tuned: Mapping[tuple[int, ...], Known],
     bind: Bind,
     target: Target,
     bound: Bound,
@@ -61,7 +61,7 @@ def kernels_of(
             [name] = asked.varying
             origin = f"for {name}={extents[name]} alone"
             exact[extents[name]] = kernel_alone(origin, extents, best.trace)
-        if extents in asked.large() and not best.unscheduled:
+        if extents in asked.large() and len(best.trace):
             with suppress(InvalidTrace):
                 origin = f"tuned at {assigned(extents)}"
                 kernel = kernel_of(origin, extents, best.trace, program)

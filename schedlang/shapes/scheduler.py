@@ -11,31 +11,52 @@ from scipy.optimize import nnls
 from schedlang.search.tasks import TaskProgress
 
 
+class Expectation:
+    """What tasks should take, by what all of them take.
+
+    That is a time for a call, one for each operation and one for each byte, none of them negative,
+    fitted so that relative errors are small.
+
+    Parameters
+    ----------
+    work: operations, or elements, and bytes of the arguments of one call of each task.
+    """
+
+    def __init__(self, work: Sequence[tuple[float, float]]) -> None:
+        costs = np.array([(1.0, *one) for one in work])
+        self._costs = costs / costs.mean(axis=0)
+
+    def of(self, latencies: np.ndarray) -> np.ndarray:
+        """Return the latency that each task should have; those that are infinite tell nothing."""
+        known = np.isfinite(latencies) & (latencies > 0)
+        if not known.any():
+            return np.ones(len(latencies))
+        scaled = self._costs[known] / latencies[known, None]
+        size = scaled.max()
+        factors, _ = nnls(scaled / size, np.ones(len(scaled)))
+        found: np.ndarray = self._costs @ factors / size
+        return found
+
+
 class ShapesScheduler:
     """A task scheduler: some tasks in earnest, then a slice for each other, then those behind.
 
-    A task is behind where it takes longer than expected. What is expected follows from all tasks
-    that were measured: a time for a call, one for each operation and one for each byte, fitted so
-    that relative errors are small. What a task has had already counts against it.
+    A task is behind where it takes longer than expected. What a task has had already counts against
+    it.
 
     Parameters
     ----------
     first: places of the tasks that are tuned in earnest, in order.
     trials: of each of them.
     far: distance between each two tasks.
-    work: operations, or elements, and bytes of the arguments of one call of each task.
+    expectation: of the tasks.
     """
 
     def __init__(
-        self,
-        first: Sequence[int],
-        trials: int,
-        far: np.ndarray,
-        work: Sequence[tuple[float, float]],
+        self, first: Sequence[int], trials: int, far: np.ndarray, expectation: Expectation
     ) -> None:
         self._first, self._trials = list(first), trials
-        costs = np.array([(1.0, *one) for one in work])
-        self._costs = costs / costs.mean(axis=0)
+        self._expectation = expectation
         nearest = far[:, self._first].min(axis=1) if self._first else np.zeros(len(far))
         self._others = [int(k) for k in np.argsort(nearest, kind="stable") if k not in first]
 
@@ -51,7 +72,7 @@ class ShapesScheduler:
         if not able:
             return None
         latencies = np.array([one.latency for one in progress])
-        expected = self._expected(latencies)
+        expected = self._expectation.of(latencies)
 
         def standing(place: int) -> float:
             if not math.isfinite(latencies[place]):
@@ -60,14 +81,3 @@ class ShapesScheduler:
             return float(expected[place] / latencies[place]) * had
 
         return min(able, key=standing)
-
-    def _expected(self, latencies: np.ndarray) -> np.ndarray:
-        """Return the latency that each task should have, by what those of all have."""
-        known = np.isfinite(latencies) & (latencies > 0)
-        if not known.any():
-            return np.ones(len(latencies))
-        scaled = self._costs[known] / latencies[known, None]
-        size = scaled.max()
-        factors, _ = nnls(scaled / size, np.ones(len(scaled)))
-        found: np.ndarray = self._costs @ factors / size
-        return found

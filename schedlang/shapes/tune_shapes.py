@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,18 +12,19 @@ from schedlang.database import Database
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
-from schedlang.networks.sizes.representatives import representatives
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.networks.tuning.tune_network import session_of
 from schedlang.search import MakeStrategy
+from schedlang.shapes.budget import plan
 from schedlang.shapes.cover import Bound
+from schedlang.shapes.exchange import Exchange, Known
 from schedlang.shapes.extents import EXACT, Extents, as_shapes
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.programs import Programs, without_small
 from schedlang.shapes.range_fit import kernels_of
 from schedlang.shapes.ranges import RangeKernels
-from schedlang.shapes.scheduler import ShapesScheduler
+from schedlang.shapes.scheduler import Expectation, ShapesScheduler
 from schedlang.shapes.shape_set import ShapeSet
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
@@ -36,15 +37,7 @@ from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.template import Template
-
-# Part of the trials that go to shapes in earnest.
-_EARNEST = 1 / 3
-# Measurements of a shape besides its trials: the unscheduled program, and often its best once more.
-_BESIDES = 1.5
-# Trials of a shape that is not tuned in earnest.
-_FEWEST = 4
-# The same of a small extent of a range.
-_OF_SMALL = 6
+from schedlang.workloads.workload import Workload
 
 
 def tune_shapes(
@@ -113,7 +106,7 @@ def tune_shapes(
     bound = Bound(loss, worst)
     made = Programs(Template(template), asked)
     tasks, far = made.tasks()
-    first, total = _in_earnest(made, trials, share)
+    first, total, room = plan(made, trials, share)
     given: dict[str, Any] = {option.name: option.default for option in TUNE_NETWORK} | {
         "target": target,
         "trials": total,
@@ -128,8 +121,8 @@ def tune_shapes(
     }
     call = Call(TUNE_NETWORK, given, total)
     own = None if space is None else as_space(space)
-    work = [_work(task) for task in tasks]
-    scheduler = ShapesScheduler(first, trials, far, work)
+    expectation = Expectation([_work(task) for task in tasks])
+    scheduler = ShapesScheduler(first, trials, far, expectation)
     with ExitStack() as stack:
         call.open(stack)
         session = session_of((), tasks, call, stack, scheduler, search, own)
@@ -142,32 +135,15 @@ def tune_shapes(
             with Display(*shown) as display:
                 finished = session.search(display)
                 session.conclude(display, finished)
-                results = {place: run.result(finished) for place, run in enumerate(session.runs)}
+                known = _known({k: run.result(finished) for k, run in enumerate(session.runs)})
+                if own is None and not any(run.out_of_time for run in session.runs):
+                    display.say("what became fast for others")
+                    known = _exchange(made, tasks, call, room).run(known, expectation)
                 display.say("kernels of ranges" if made.unified else "")
-                ranges = _ranges(made, results, call, bound, kernels)
-            return _set_of(made, results, ranges, call, trials)
-        results = {k: one.result for k, one in enumerate(unfinished.result.tasks)}
-        return _set_of(made, results, [], call, trials, interrupted=True)
-
-
-def _in_earnest(made: Programs, trials: int, share: float) -> tuple[list[int], int]:
-    """Return the places of the shapes to tune in earnest, in order, and the trials of all."""
-    of_ranges = [place for *_, places in made.unified for place in places]
-    places = dict.fromkeys(place for *_, place in made.points)
-    alone = [k for k in places if k not in of_ranges and k not in made.small]
-    first: list[int] = []
-    # A session gives no fewer at once.
-    trials = max(trials, _FEWEST)
-    total = len(set(of_ranges)) * trials + _OF_SMALL * len(made.small.difference(of_ranges))
-    if alone:
-        budget = (share * (trials + _BESIDES) - _BESIDES) * len(alone)
-        count = max(1, round(budget * _EARNEST / trials))
-        extents = [[*made.shapes[place].values()] for place in alone]
-        weights = [made.weights[place] for place in alone]
-        first = [alone[k] for k in representatives(extents, weights, count)]
-        least = len(first) * trials + _FEWEST * (len(alone) - len(first))
-        total += max(math.floor(budget), least)
-    return [*dict.fromkeys([*of_ranges, *first])], total
+                ranges = _ranges(made, known, call, bound, kernels)
+            return _set_of(made, known, ranges, call, trials)
+        known = _known({k: one.result for k, one in enumerate(unfinished.result.tasks)})
+        return _set_of(made, known, [], call, trials, interrupted=True)
 
 
 def _work(task: SharedTask) -> tuple[float, float]:
@@ -177,9 +153,28 @@ def _work(task: SharedTask) -> tuple[float, float]:
     return float(task.task.flops or elements), float(bytes_of(workload))
 
 
+def _known(results: Mapping[int, TuneResult | None]) -> dict[int, Known]:
+    return {
+        place: Known(one.best.trace, one.best.latency, len(one.records))
+        for place, one in results.items()
+        if one is not None and one.has_best
+    }
+
+
+def _exchange(made: Programs, tasks: Sequence[SharedTask], call: Call, room: int) -> Exchange:
+    problem = Problem(verify="all", seed=call.seed)
+
+    def bind(workload: Workload) -> Measurer:
+        return call.measuring.on(workload, problem)
+
+    workloads = [task.task.workload for task in tasks]
+    assert call.database is not None
+    return Exchange(workloads, call.target, call.database, bind, room)
+
+
 def _ranges(
     made: Programs,
-    results: dict[int, TuneResult | None],
+    known: Mapping[int, Known],
     call: Call,
     bound: Bound,
     most: int,
@@ -191,11 +186,7 @@ def _ranges(
         workload = made.template(extents)
         return call.measuring.on(workload, problem)
 
-    tuned = {
-        tuple(made.shapes[place].values()): found.best
-        for place, found in results.items()
-        if found is not None and found.has_best
-    }
+    tuned = {tuple(made.shapes[place].values()): one for place, one in known.items()}
     found = []
     for asked, symbolic, _ in made.unified:
         try:
@@ -209,7 +200,7 @@ def _ranges(
 
 def _set_of(
     made: Programs,
-    results: dict[int, TuneResult | None],
+    known: Mapping[int, Known],
     ranges: Sequence[RangeKernels],
     call: Call,
     trials: int,
@@ -218,15 +209,14 @@ def _set_of(
 ) -> ShapeSet:
     points = []
     for extents, weight, place in made.points:
-        found = results.get(place)
-        if found is None or not found.has_best:
+        found = known.get(place)
+        if found is None:
             trace = default_schedule(made.template(extents), call.target).trace
             points.append(PointKernel(extents, weight, trace, "default schedule", math.nan, 0))
             continue
-        count, best = len(found.records), found.best
-        how = "tuned" if count >= trials else "carried over"
-        points.append(PointKernel(extents, weight, best.trace, how, best.latency, count))
-    measured = sum(len(one.records) for one in results.values() if one is not None)
+        how = "tuned" if found.trials >= trials else "carried over"
+        points.append(PointKernel(extents, weight, found.trace, how, found.latency, found.trials))
+    measured = sum(one.trials for one in known.values())
     return ShapeSet(
         made.template,
         call.target,

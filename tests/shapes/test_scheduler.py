@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schedlang.search.tasks import TaskProgress
-from schedlang.shapes.scheduler import ShapesScheduler
+from schedlang.shapes.scheduler import Expectation, ShapesScheduler
 from schedlang.workloads.nearness import coordinates
 
 SIZES = (1, 2, 64, 256, 512)
@@ -34,7 +34,8 @@ def progress(slices: dict[int, int], slow: dict[int, float]) -> list[TaskProgres
 def scheduler(first: tuple[int, ...] = (3,)) -> ShapesScheduler:
     """One that tunes one of them in earnest."""
     places = np.log(np.array(SIZES, dtype=float))
-    return ShapesScheduler(first, 16, np.abs(places[:, None] - places[None, :]), WORK)
+    far = np.abs(places[:, None] - places[None, :])
+    return ShapesScheduler(first, 16, far, Expectation(WORK))
 
 
 def test_those_in_earnest_come_first_and_then_each_once() -> None:

@@ -1,0 +1,121 @@
+"""What became fast for one shape, tried on shapes near it that take longer than they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from schedlang.database import Database
+from schedlang.database.programs import Unreadable
+from schedlang.language.schedule import Trace
+from schedlang.measurement import Candidate, Measurer
+from schedlang.search import Proposal
+from schedlang.shapes.scheduler import Expectation
+from schedlang.targets import Target
+from schedlang.tuning.lookup.leads import carried_schedules, is_known
+from schedlang.tuning.records import as_record, blank_record
+from schedlang.tvm.analysis.layout import only_moves_data
+from schedlang.workloads.workload import Workload
+
+# A shape that takes this much longer than expected is tried with what is fast for others, with so
+# many schedules at a time.
+_BEHIND = 1.07
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Known:
+    """The best program of a shape that is known.
+
+    Attributes
+    ----------
+    trace: makes it; empty for the unscheduled program.
+    latency: in seconds.
+    trials: candidates that were measured for the shape.
+    """
+
+    trace: Trace
+    latency: float
+    trials: int
+
+
+class Exchange:
+    """Carries fast programs to shapes that are behind; measures, verifies and stores them.
+
+    The first slices of shapes saw what was known at their time only.
+
+    Parameters
+    ----------
+    workloads: of the shapes.
+    target: the machine.
+    database: has the records of all shapes, and gets more.
+    bind: returns a measurer of a workload, which verifies every result.
+    room: number of measurements, at most.
+
+    Attributes
+    ----------
+    measured: number of measurements so far.
+    """
+
+    def __init__(
+        self,
+        workloads: Sequence[Workload],
+        target: Target,
+        database: Database,
+        bind: Callable[[Workload], Measurer],
+        room: int,
+    ) -> None:
+        self._workloads, self._target, self._database = workloads, target, database
+        self._bind = bind
+        self._room = room
+        self.measured = 0
+
+    def run(self, known: Mapping[int, Known], expectation: Expectation) -> dict[int, Known]:
+        """Return the best programs by places of shapes, until nothing helps or the room is used."""
+        found = dict(known)
+        while True:
+            latencies = np.full(len(self._workloads), np.inf)
+            for place, one in found.items():
+                latencies[place] = one.latency
+            behind = latencies / expectation.of(latencies)
+            order = sorted(found, key=lambda place: -behind[place])
+            gained = False
+            for place in (place for place in order if behind[place] > _BEHIND):
+                better = self._tried(place, found[place])
+                gained |= better.latency < found[place].latency
+                found[place] = better
+            if not gained:
+                return found
+
+    def _tried(self, place: int, known: Known) -> Known:
+        """Return the best program of a shape after trying those of its neighbours."""
+        workload = self._workloads[place]
+        if only_moves_data(workload.func):
+            return known
+        proposals = self._proposals(workload)
+        blank = blank_record(workload, self._target, "exchange", None)
+        candidates = [Candidate.of(one.schedule, one.id, one.program_key) for one in proposals]
+        records = []
+        best = replace(known, trials=known.trials + len(candidates))
+        for measurement in self._bind(workload).measure(candidates) if candidates else ():
+            proposal = proposals[measurement.id]
+            records.append(replace(as_record(blank, proposal, measurement), proposal=None))
+            usable = records[-1].ok and measurement.verified
+            if usable and measurement.latency < best.latency:
+                best = replace(best, trace=proposal.trace, latency=measurement.latency)
+        self._database.append(records)
+        self.measured += len(candidates)
+        return best
+
+    def _proposals(self, workload: Workload) -> list[Proposal]:
+        """Return schedules of the nearest shapes of which the database has no record."""
+        seen: dict[str, Proposal] = {}
+        asked = workload, self._target, self._database
+        for schedule, _ in carried_schedules(*asked, Unreadable()):
+            proposal = Proposal(len(seen), schedule)
+            if proposal.program_key not in seen and not is_known(proposal, *asked):
+                seen[proposal.program_key] = proposal
+        return [*islice(seen.values(), min(_AT_ONCE, self._room - self.measured))]

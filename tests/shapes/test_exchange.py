@@ -1,0 +1,79 @@
+"""Programs that became fast for one shape, tried on shapes that are behind."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.language.schedule import Trace
+from schedlang.measurement import Measurer
+from schedlang.shapes.exchange import Exchange, Known
+from schedlang.shapes.scheduler import Expectation
+from schedlang.tuning.lookup.transfer import racing
+
+TARGET = sl.Target("cpu", cores=2)
+ROWS = (16, 24, 32)
+WORKLOADS = [sl.workloads.matmul(rows, 64, 64) for rows in ROWS]
+WORK = Expectation([(rows * 8192.0, rows * 512.0) for rows in ROWS])
+
+
+@pytest.fixture(scope="module")
+def tuned() -> sl.Database:
+    """The first and the last are tuned."""
+    database = sl.Database()
+    for workload in (WORKLOADS[0], WORKLOADS[2]):
+        settings = {"trials": 4, "finals": 0, "progress": False}
+        sl.tune(workload, TARGET, database=database, **settings)
+    return database
+
+
+def known_of(database: sl.Database, slow: float) -> dict[int, Known]:
+    """What is known of each; the second takes ``slow`` seconds, unscheduled."""
+    found = {}
+    for place, workload in enumerate(WORKLOADS):
+        best = sl.best(workload, TARGET, database=database)
+        if best is None:
+            found[place] = Known(Trace((), workload), slow, 1)
+        else:
+            found[place] = Known(best.trace, best.latency, 4)
+    return found
+
+
+def test_a_shape_that_is_behind_takes_what_is_fast_for_its_neighbours(tuned: sl.Database) -> None:
+    bound: list[sl.Workload] = []
+    before = len(tuned.query())
+    with ExitStack() as stack:
+        measuring = racing(TARGET, stack)
+
+        def bind(workload: sl.Workload) -> Measurer:
+            bound.append(workload)
+            return measuring.on(workload)
+
+        exchange = Exchange(WORKLOADS, TARGET, tuned, bind, room=8)
+        known = known_of(tuned, slow=0.5)
+        found = exchange.run(known, WORK)
+    assert found[1].latency < 0.01 and len(found[1].trace)
+    assert WORKLOADS[1].key in {one.key for one in bound}
+    added = tuned.query()[before:]
+    assert len(added) == exchange.measured > 0
+    assert {one.search for one in added} == {"exchange"}
+    assert all(one.verified for one in added if one.ok)
+    assert found[1].trials == 1 + sum(one.workload_key == WORKLOADS[1].key for one in added)
+    best = sl.best(WORKLOADS[1], TARGET, database=tuned)
+    assert best is not None and best.latency == found[1].latency
+    a, b = np.ones((24, 64), "float32"), np.ones((64, 64), "float32")
+    out = np.zeros((24, 64), "float32")
+    TARGET.build(found[1].trace.replay().mod).main(a, b, out)
+    assert (out == 64).all()
+
+
+def test_without_room_nothing_is_measured(tuned: sl.Database) -> None:
+    def refuse(_: sl.Workload) -> Measurer:
+        raise AssertionError("nothing is to be measured")
+
+    known = known_of(tuned, slow=0.5)
+    exchange = Exchange(WORKLOADS, TARGET, tuned, refuse, room=0)
+    assert exchange.run(known, WORK) == known and exchange.measured == 0

@@ -6,6 +6,7 @@ one is not what this program writes: run it after changing schedlang/tuning/opti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def generate() -> dict[Path, str]:
     tables = {
         "tuning.md": ("tune", _arguments(TUNE, "tuning.md")),
         "networks.md": ("tune_network", _arguments(TUNE_NETWORK, "networks.md")),
+        "tutorials/shapes.md": ("tune_shapes", _arguments(TUNE_SHAPES, "tutorials/shapes.md")),
         "cli.md": ("commands", _commands()),
     }
     return {FOLDER / page: _with_table(FOLDER / page, *table) for page, table in tables.items()}
@@ -40,6 +42,7 @@ def _arguments(options: tuple[Option, ...], page: str) -> Iterator[str]:
     for option in options:
         default = "" if option.default is REQUIRED else f"`{option.default!r}`"
         meaning = "; ".join(filter(None, [option.help, option.more])).replace(f"({page}#", "(#")
+        meaning = re.sub(r"\]\((?=\w+\.md)", f"]({'../' * page.count('/')}", meaning)
         counts = {None: "", "given": "where given"}.get(option.identity, "yes")
         yield f"| `{option.name}` | {default} | {meaning} | {counts} |"
 

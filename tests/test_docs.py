@@ -169,7 +169,12 @@ def test_the_reference_of_instructions_is_current() -> None:
 
 def test_the_tables_of_options_are_current() -> None:
     pages = generator("generate_options").generate()
-    assert sorted(page.name for page in pages) == ["cli.md", "networks.md", "tuning.md"]
+    assert sorted(page.name for page in pages) == [
+        "cli.md",
+        "networks.md",
+        "shapes.md",
+        "tuning.md",
+    ]
     for page, text in pages.items():
         assert page.read_text(encoding="utf-8") == text, "run python docs/generate_options.py"
         assert "| `seed` | `0` |" in text or "| `--seed` |" in text

@@ -43,7 +43,8 @@ TUNE_SHAPES = (
     Option(
         "share",
         "float",
-        "part of the trials that tuning each single shape by itself would take, for all of them",
+        "part of the measurements that tuning each single shape by itself would take, for all of "
+        "them",
         0.2,
         BUDGET,
         more="ranges have trials of their own",

@@ -97,6 +97,9 @@ def _at_size(size: int, plan: Plan, started: Started, row: dict[str, Any]) -> di
         found["errors"] = {name: errors(given, expected) for name, given in outputs.items()}
     medians, failed = time_in_turns(started.sides, plan.rounds, plan.round_seconds)
     row["failed"] |= failed
+    for side in [side for side in started.sides if side.name in failed]:
+        side.close()
+        started.sides.remove(side)
     found["rounds"] = medians
     found["latency"] = {side: statistics.median(times) for side, times in medians.items()}
     return found

@@ -130,6 +130,8 @@ def _at_sizes(
     networks: list[Network] = []
     for place, example in enumerate(examples):
         where = f"example {place} ({sizes_text(example)}): "
+        if isinstance(example, dict):
+            example = {key: example[key] for key in examples[0]}  # inputs stand in its order
         try:
             network = _one(model, example, name, layout)
         except UnsupportedOperatorError as error:

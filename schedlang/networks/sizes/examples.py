@@ -13,7 +13,7 @@ def are_several(example_inputs: Any) -> bool:
     if not isinstance(example_inputs, list):
         return False
     kinds = {type(one) for one in example_inputs}
-    return all(issubclass(kind, tuple) for kind in kinds) or kinds == {dict}
+    return any(all(issubclass(one, kind) for one in kinds) for kind in (tuple, dict))
 
 
 def check_examples(examples: Sequence[Any]) -> None:
@@ -84,7 +84,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _difference(first: Any, other: Any) -> str:
     """Return in which way a leaf differs from that of the first example; empty where it may."""
     if not isinstance(first, _Tensor) or not isinstance(other, _Tensor):
-        if type(first) is type(other) and (first is other or first == other):
+        if type(first) is type(other) and (first is other or _equal(first, other)):
             return ""
         return f"{_shown(other)}, and {_shown(first)} in example 0"
     if first.dtype != other.dtype:
@@ -92,6 +92,13 @@ def _difference(first: Any, other: Any) -> str:
     if len(first.shape) != len(other.shape):
         return f"{len(other.shape)} axes, and {len(first.shape)} in example 0"
     return ""
+
+
+def _equal(first: Any, other: Any) -> bool:
+    try:
+        return bool(first == other)
+    except Exception:  # an object of the user's whose parts are tensors
+        return False
 
 
 def _shown(leaf: Any) -> str:

@@ -21,7 +21,7 @@ def representatives(
     Each is added where it lowers the weighted sum of the distances to the nearest most, and then
     moved while that lowers it (PAM: Kaufman and Rousseeuw, 1990). A size is passed over for a
     neighbour that has more divisors, and is called as often: tiles of 16 carry over to 17, but not
-    those of 17 to 16.
+    those of 17 to 16. One that is never called stands for none.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ def representatives(
     weight = np.array(weights, dtype=float)
     divisors = np.array([sum(map(_divisors, one)) for one in extents])
     better = (divisors[None, :] > divisors[:, None]) & (weight[None, :] >= weight[:, None])
-    able = np.flatnonzero(~(alike & better).any(axis=1))
+    called = (weight > 0) | ~weight.any()
+    able = np.flatnonzero(~(alike & better).any(axis=1) & called)
     chosen: list[int] = []
     nearest = np.full(len(weight), np.inf)
     for _ in range(min(count, len(able))):

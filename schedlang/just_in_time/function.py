@@ -70,7 +70,7 @@ class JitFunction:
         try:
             key: Hashable = tuple([(one.shape, one.dtype) for one in tensors])
             if given:
-                key = (key, *[(name, type(value), value) for name, value in given.items()])
+                key = (key, key_of(given))
             run = self._known.calls.get(key)
         except (AttributeError, TypeError):  # a tensor without a shape, or what is no tensor
             run = None
@@ -127,7 +127,7 @@ class JitFunction:
         fixed = template.bind(given)
         key: Hashable = tuple([(one.shape, one.dtype) for one in shaped])
         if given:
-            key = (key, *[(name, type(value), value) for name, value in given.items()])
+            key = (key, key_of(given))
         run = known.calls.get(key)
         if run is None:
             forms = known.forms.get(key_of(fixed), lambda: probe(template, fixed))

@@ -33,7 +33,10 @@ class Expectation:
             return np.ones(len(latencies))
         scaled = self._costs[known] / latencies[known, None]
         size = scaled.max()
-        factors, _ = nnls(scaled / size, np.ones(len(scaled)))
+        try:
+            factors, _ = nnls(scaled / size, np.ones(len(scaled)), maxiter=100)
+        except RuntimeError:  # it has not converged
+            return np.ones(len(latencies))
         found: np.ndarray = self._costs @ factors / size
         return found
 

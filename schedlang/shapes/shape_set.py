@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from schedlang.shapes.cover import mean_of
 from schedlang.shapes.points import PointKernel
 from schedlang.shapes.ranges import RangeKernels
 from schedlang.targets import Target, as_target
+from schedlang.targets.errors import BuildError
 from schedlang.tvm import program
 from schedlang.tvm.symbolic import fitting, with_served
-from schedlang.workloads.template import Template, assigned
+from schedlang.workloads.template import Template, assigned, key_of
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -59,11 +61,20 @@ class ShapeSet:
     seconds: float
     interrupted: bool = False
 
-    def find(self, extents: Mapping[str, int]) -> Any:
-        """Return the compiled function that serves a shape; None without one, as ``jit`` asks."""
+    def find(self, extents: Mapping[str, Any]) -> Any:
+        """Return the compiled function that serves a shape; None without one, as ``jit`` asks.
+
+        Other parameters of the template than the extents must have their defaults.
+        """
+        own = {name: extents[name] for name in self.names if name in extents}
+        others = {name: value for name, value in extents.items() if name not in own}
+        parameters = inspect.signature(self.template.function).parameters
+        usual = {name: parameters[name].default for name in others if name in parameters}
+        if len(own) < len(self.names) or key_of(others) != key_of(usual):
+            return None
         try:
-            return self.kernel(**extents)
-        except WorkloadError:
+            return self.kernel(**own)
+        except (WorkloadError, BuildError):
             return None
 
     def serving(self, **extents: int) -> PointKernel | RangeKernels:

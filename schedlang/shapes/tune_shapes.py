@@ -14,7 +14,7 @@ from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.shared_tasks import SharedTask
-from schedlang.networks.tuning.tune_network import session_of
+from schedlang.networks.tuning.tune_network import check_for_tasks, session_of
 from schedlang.search import MakeStrategy
 from schedlang.shapes.budget import plan
 from schedlang.shapes.cover import Bound
@@ -122,12 +122,14 @@ def tune_shapes(
     }
     call = Call(TUNE_NETWORK, given, total)
     own = None if space is None else as_space(space)
+    check_for_tasks(len(tasks), search, measurer)
     expectation = Expectation([_work(task) for task in tasks])
     scheduler = ShapesScheduler(first, trials, far, expectation)
     with ExitStack() as stack:
         call.open(stack)
         session = session_of((), tasks, call, stack, scheduler, search, own)
         session.restore_clock()
+        known: dict[int, Known] = {}
         in_memory = "nothing is stored without database="
         how = in_memory if database is None else STORED
         title = made.template.name
@@ -136,14 +138,14 @@ def tune_shapes(
             with Display(*shown) as display:
                 finished = session.search(display)
                 session.conclude(display, finished)
-                known = _known({k: run.result(finished) for k, run in enumerate(session.runs)})
-                if own is None and not any(run.out_of_time for run in session.runs):
+                known |= _known({k: run.result(finished) for k, run in enumerate(session.runs)})
+                if own is None and call.measuring.machine_key == call.target.key:
                     display.say("what became fast for others")
-                    known = _exchange(made, tasks, call, room).run(known, expectation)
+                    _exchange(tasks, call, room).run(known, expectation)
                 display.say("kernels of ranges" if made.unified else "")
                 ranges = _ranges(made, known, call, bound, kernels)
             return _set_of(made, known, ranges, call, trials)
-        known = _known({k: one.result for k, one in enumerate(unfinished.result.tasks)})
+        known = known or _known({k: one.result for k, one in enumerate(unfinished.result.tasks)})
         return _set_of(made, known, [], call, trials, interrupted=True)
 
 
@@ -162,7 +164,7 @@ def _known(results: Mapping[int, TuneResult | None]) -> dict[int, Known]:
     }
 
 
-def _exchange(made: Programs, tasks: Sequence[SharedTask], call: Call, room: int) -> Exchange:
+def _exchange(tasks: Sequence[SharedTask], call: Call, room: int) -> Exchange:
     problem = Problem(verify="all", seed=call.seed)
 
     def bind(workload: Workload) -> Measurer:
@@ -170,7 +172,9 @@ def _exchange(made: Programs, tasks: Sequence[SharedTask], call: Call, room: int
 
     workloads = [task.task.workload for task in tasks]
     assert call.database is not None
-    return Exchange(workloads, call.target, call.database, bind, room)
+    return Exchange(
+        workloads, call.target, call.database, bind, room, lambda: call.budget.left <= 0
+    )
 
 
 def _ranges(

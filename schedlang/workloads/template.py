@@ -77,8 +77,19 @@ class Template:
 
 
 def key_of(values: Mapping[str, Any]) -> Hashable:
-    """Return what is equal for equal values of the same types."""
-    return tuple((name, type(value), value) for name, value in sorted(values.items()))
+    """Return what is equal for equal values of the same types, those in tuples too."""
+    return tuple((name, _exact(value)) for name, value in sorted(values.items()))
+
+
+def _exact(value: Any) -> Hashable:
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()  # 0.0 and -0.0 differ, and one NaN is like another
+    if isinstance(value, tuple):
+        return kind, tuple(map(_exact, value))
+    if isinstance(value, frozenset):
+        return kind, frozenset(map(_exact, value))
+    return kind, value
 
 
 def assigned(values: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import te
+from tvm import te, tirx
 
 import schedlang as sl
 from schedlang.just_in_time.probing import probe
@@ -138,3 +138,19 @@ def test_a_template_that_returns_two_programs_is_refused() -> None:
         sl.TemplateError, match=r"counting\(n=4\) returned two programs in two calls"
     ):
         call(np.ones(4, np.float32))
+
+
+def test_settings_that_are_equal_but_not_the_same_have_kernels_of_their_own() -> None:
+    def powers(n: int, factors: tuple[float, ...] = (1,)) -> Any:
+        kind = "float32" if any(isinstance(one, float) for one in factors) else "int32"
+        a = te.placeholder((n,), kind, name="A")
+        factor = tirx.const(int(factors[0]), kind)
+        return [a, te.compute((n,), lambda i: a[i] * factor, name="B")]
+
+    call = sl.jit(powers, cache=False)
+    for kind, factors in (("int32", (2, 4)), ("float32", (2.0, 4.0)), ("int32", (True, 4))):
+        x = np.arange(5).astype(kind)
+        out = np.zeros(5, kind)
+        call(x, out, factors=factors)
+        np.testing.assert_array_equal(out, x * int(factors[0]))
+    assert len(repr(call).splitlines()) == 5

@@ -52,13 +52,12 @@ def test_a_shape_that_is_behind_takes_what_is_fast_for_its_neighbours(tuned: sl.
             bound.append(workload)
             return measuring.on(workload)
 
-        exchange = Exchange(WORKLOADS, TARGET, tuned, bind, room=8)
-        known = known_of(tuned, slow=0.5)
-        found = exchange.run(known, WORK)
+        found = known_of(tuned, slow=0.5)
+        Exchange(WORKLOADS, TARGET, tuned, bind, 8, lambda: False).run(found, WORK)
     assert found[1].latency < 0.01 and len(found[1].trace)
     assert WORKLOADS[1].key in {one.key for one in bound}
     added = tuned.query()[before:]
-    assert len(added) == exchange.measured > 0
+    assert 0 < len(added) <= 8
     assert {one.search for one in added} == {"exchange"}
     assert all(one.verified for one in added if one.ok)
     assert found[1].trials == 1 + sum(one.workload_key == WORKLOADS[1].key for one in added)
@@ -70,10 +69,26 @@ def test_a_shape_that_is_behind_takes_what_is_fast_for_its_neighbours(tuned: sl.
     assert (out == 64).all()
 
 
-def test_without_room_nothing_is_measured(tuned: sl.Database) -> None:
-    def refuse(_: sl.Workload) -> Measurer:
-        raise AssertionError("nothing is to be measured")
+def refuse(_: sl.Workload) -> Measurer:
+    """Measure nothing."""
+    raise AssertionError("nothing is to be measured")
 
-    known = known_of(tuned, slow=0.5)
-    exchange = Exchange(WORKLOADS, TARGET, tuned, refuse, room=0)
-    assert exchange.run(known, WORK) == known and exchange.measured == 0
+
+def test_what_earlier_calls_exchanged_is_found_again(tuned: sl.Database) -> None:
+    best = sl.best(WORKLOADS[1], TARGET, database=tuned)
+    assert best is not None
+    known = {**known_of(tuned, slow=0.5), 1: Known(Trace((), WORKLOADS[1]), 0.5, 1)}
+    Exchange(WORKLOADS, TARGET, tuned, refuse, 0, lambda: False).run(known, WORK)
+    assert known[1].latency == best.latency and known[1].trace == best.trace
+
+
+@pytest.mark.parametrize(("room", "over"), [(0, False), (8, True)])
+def test_without_room_or_time_nothing_is_measured(room: int, over: bool) -> None:
+    database = sl.Database()
+    known = {
+        place: Known(Trace((), workload), 1e-3 * 10**place, 1)
+        for place, workload in enumerate(WORKLOADS)
+    }
+    before = dict(known)
+    Exchange(WORKLOADS, TARGET, database, refuse, room, lambda: over).run(known, WORK)
+    assert known == before and not database.query()

@@ -260,3 +260,23 @@ def test_shapes_that_are_not_reached_have_default_schedules() -> None:
 def test_a_template_is_a_function() -> None:
     with pytest.raises(TypeError, match="a template is a function"):
         sl.tune_shapes(7, {"rows": 4}, TARGET)  # type: ignore[arg-type]
+
+
+def test_jit_takes_a_set_where_other_settings_have_their_defaults() -> None:
+    def product(rows: int, width: int = 16) -> Any:
+        return sl.workloads.matmul(rows, width, 16)
+
+    found = sl.tune_shapes(product, {"rows": 6}, TARGET, trials=2, finals=0, progress=False)
+    assert found.find({"rows": 6, "width": 16}) is found.kernel(rows=6)
+    assert found.find({"rows": 6}) is found.kernel(rows=6)
+    for other in ({"rows": 6, "width": 17}, {"rows": 6, "width": 16.0}, {"rows": 7}, {}):
+        assert found.find(other) is None
+    call = sl.jit(product, shapes=found, cache=False)
+    assert "shapes" in call.explain(rows=6) and "default" in call.explain(rows=6, width=17)
+
+
+def test_a_search_that_was_made_for_one_workload_is_refused() -> None:
+    made = sl.search.Random(sl.default_space(), sl.workloads.as_workload(dense(4, 16)))
+    shapes = [{"rows": 4, "width": 16}, {"rows": 5, "width": 16}]
+    with pytest.raises(ValueError, match="this 'random' was made for one workload"):
+        tuned(None, shapes, search=made)

@@ -148,11 +148,6 @@ def tune_network(
         weights=None if sizes is None else sizes.weights,
         seed=seed,
     )
-    if isinstance(search, Strategy):
-        raise ValueError(
-            f"search: this {search.name!r} was made for one workload, and a network has tasks; "
-            "give its class, or a function that makes it"
-        )
     first: tuple[int, ...] = ()
     if sizes is not None and len(sizes) > 1 and call.transfer and isinstance(scheduler, str):
         first = chosen_representatives(sizes, call)
@@ -160,11 +155,7 @@ def tune_network(
     tasks = shared_tasks(networks, () if sizes is None else sizes.sizes, first)
     if not tasks:
         raise NetworkError(f"{networks[0].name} calls no function that could be tuned")
-    if len(tasks) > 1 and hosts is None and not hasattr(measurer or Measurer, "bind"):
-        raise TypeError(
-            f"{type(measurer).__name__} measures one workload only; to tune {len(tasks)} tasks it "
-            "needs a method bind(workload)"
-        )
+    check_for_tasks(len(tasks), search, measurer if hosts is None else None)
     warn_of_idle(used_space, [shared.task.workload for shared in tasks])
     title = ", ".join(one.name for one in networks)
     if sizes is not None:
@@ -188,6 +179,20 @@ def tune_network(
                 session.conclude(display, finished)
             return session.result(finished)
         return unfinished.result
+
+
+def check_for_tasks(count: int, search: str | MakeStrategy, measurer: object | None) -> None:
+    """Refuse a search that was made for one workload, and a measurer that measures only one."""
+    if isinstance(search, Strategy):
+        raise ValueError(
+            f"search: this {search.name!r} was made for one workload, and there are {count} tasks; "
+            "give its class, or a function that makes it"
+        )
+    if count > 1 and not hasattr(measurer or Measurer, "bind"):
+        raise TypeError(
+            f"{type(measurer).__name__} measures one workload only; to tune {count} tasks it "
+            "needs a method bind(workload)"
+        )
 
 
 def session_of(

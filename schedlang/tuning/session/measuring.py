@@ -9,6 +9,7 @@ from schedlang.measurement import SupportsMeasure
 from schedlang.measurement.measurer import Measurer, bind_to_call
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.targets import Target
+from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.tuning.arguments import measurer_identity, own_problem, reserve_measurer
 from schedlang.workloads.workload import Workload
 
@@ -44,6 +45,7 @@ class Measuring:
         self._measurer: Measurer | None = None
         self._target, self._stack = target, stack
         self._bound: Workload | None = None
+        self._other_problem = False
         self._earlier: Mapping[str, float] = {}
         self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
         if measurer is not None:
@@ -78,7 +80,13 @@ class Measuring:
         measurer = self.started(workload)
         if workload is not self._bound or problem is not None:
             self._bound = None  # a measurer that refuses one may have left the one before
-            bind_to_call(measurer, workload, problem or self.problem)
+            if isinstance(measurer, PooledMeasurer) and (
+                problem is not None or self._other_problem
+            ):
+                measurer.bind(workload, problem or self.problem)
+                self._other_problem = problem is not None
+            else:
+                bind_to_call(measurer, workload, problem or self.problem)
             self._bound = workload if problem is None else None
         return measurer
 

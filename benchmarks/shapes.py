@@ -85,8 +85,7 @@ def compare(
 ) -> dict[str, Any]:
     """Tune a set, each shape by itself, and time both in turns."""
     name = template.__name__ if isinstance(shapes, list) else "range"
-    database = folder / f"{name}_set.db"
-    began = time.perf_counter()
+    database, own = folder / f"{name}_set.db", folder / f"{name}_own.db"
     found = sl.tune_shapes(
         template, shapes, trials=given.trials, seed=given.seed, database=database, progress=False
     )
@@ -94,16 +93,15 @@ def compare(
         "set": name,
         "shapes": len(asked),
         "measured": _count(database),
-        "seconds": time.perf_counter() - began,
-        "seconds of its own": 0.0,
+        "seconds": _seconds(database),
         "rows": [],
     }
     print(found, flush=True)
     for shape in asked:
-        document["rows"].append(_row(template, found, shape, given, folder / f"{name}_own.db"))
-        document["seconds of its own"] += document["rows"][-1]["seconds"]
+        document["rows"].append(_row(template, found, shape, given, own))
+        document["seconds of their own"] = _seconds(own, each=True)
         # Everything counts: unscheduled programs, and what was measured again.
-        document["share"] = document["measured"] / _count(folder / f"{name}_own.db")
+        document["share"] = document["measured"] / _count(own)
         losses = [row["loss"] for row in document["rows"] if row["loss"] is not None]
         document["mean loss"] = statistics.geometric_mean(losses)
         document["worst loss"] = max(losses)
@@ -118,6 +116,15 @@ def _count(database: Path) -> int:
         return opened.count()
 
 
+def _seconds(database: Path, *, each: bool = False) -> float:
+    """Return how long measuring took, from the first record to the last: of ``each`` program."""
+    times: dict[str, list[float]] = {}
+    with sl.open_database(database, read_only=True) as opened:
+        for record in opened.query():
+            times.setdefault(record.workload_key if each else "", []).append(record.created)
+    return sum(max(one) - min(one) for one in times.values())
+
+
 def _row(
     template: Callable[..., Any],
     found: sl.ShapeSet,
@@ -126,7 +133,6 @@ def _row(
     database: Path,
 ) -> dict[str, Any]:
     workload = sl.workloads.as_workload(template(**shape))
-    began = time.perf_counter()
     own = sl.tune(
         workload,
         trials=given.trials,
@@ -135,7 +141,6 @@ def _row(
         database=database,
         progress=False,
     )
-    seconds = time.perf_counter() - began
     serving = found.serving(**shape)
     entries = {"set": [serving.mod], "own": [own.best.schedule.mod]}
     standing = hold_finals(workload, sl.Target("cpu"), entries)
@@ -144,7 +149,6 @@ def _row(
     row = {
         "shape": dict(shape),
         "origin": getattr(serving, "origin", "range"),
-        "seconds": seconds,
         **times,
         "loss": times["set"] / times["own"] if known else None,
     }
@@ -214,7 +218,7 @@ def table(document: Mapping[str, Any]) -> str:
     """The figures of all sets."""
     lines = ["set           shapes  measured  share   time  loss  left out  worst"]
     for one in document["sets"]:
-        saved = one["seconds of its own"] / one["seconds"] if one["seconds"] else 0.0
+        saved = one["seconds of their own"] / one["seconds"] if one["seconds"] else 0.0
         lines.append(
             f"{one['set']:12s}  {one['shapes']:6d}  {one['measured']:8d}  {one['share']:5.1%}"
             f"  1/{saved:3.1f}  {one['mean loss']:.3f}  {one['mean loss of shapes left out']:8.3f}"

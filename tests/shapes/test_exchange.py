@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.database.programs import put_program
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.shapes.exchange import Exchange, Known
@@ -27,6 +28,7 @@ def tuned() -> sl.Database:
     for workload in (WORKLOADS[0], WORKLOADS[2]):
         settings = {"trials": 4, "finals": 0, "progress": False}
         sl.tune(workload, TARGET, database=database, **settings)
+    put_program(database, WORKLOADS[1])
     return database
 
 
@@ -34,11 +36,12 @@ def known_of(database: sl.Database, slow: float) -> dict[int, Known]:
     """What is known of each; the second takes ``slow`` seconds, unscheduled."""
     found = {}
     for place, workload in enumerate(WORKLOADS):
-        best = sl.best(workload, TARGET, database=database)
-        if best is None:
+        records = database.best(workload.key, TARGET.key, n=1, verified=True)
+        if not records or records[0].search == "exchange":
             found[place] = Known(Trace((), workload), slow, 1)
         else:
-            found[place] = Known(best.trace, best.latency, 4)
+            trace = Trace.from_json(records[0].trace_json, workload)
+            found[place] = Known(trace, records[0].latency, 4)
     return found
 
 
@@ -77,7 +80,8 @@ def refuse(_: sl.Workload) -> Measurer:
 def test_what_earlier_calls_exchanged_is_found_again(tuned: sl.Database) -> None:
     best = sl.best(WORKLOADS[1], TARGET, database=tuned)
     assert best is not None
-    known = {**known_of(tuned, slow=0.5), 1: Known(Trace((), WORKLOADS[1]), 0.5, 1)}
+    known = known_of(tuned, slow=0.5)
+    assert known[1].latency == 0.5
     Exchange(WORKLOADS, TARGET, tuned, refuse, 0, lambda: False).run(known, WORK)
     assert known[1].latency == best.latency and known[1].trace == best.trace
 

@@ -40,12 +40,15 @@ class _Program:
     Attributes
     ----------
     stamp: tells whether the weights are the same.
+    weights, given: which inputs of the graph are weights, and which tensors the network takes.
     results: what the graph returned, without tensors: the strides of one that it made, the number
         of an input that it returns as it is, or the value of what is no tensor.
     """
 
     network: CompiledNetwork
     stamp: Stamp
+    weights: Sequence[int]
+    given: Sequence[int]
     results: list[Any]
 
 
@@ -83,6 +86,7 @@ class Graph:
         self._module, self._settings = module, settings
         nodes = list(module.graph.nodes)
         self._is_weight = [_is_state(one) for one in nodes if one.op == "placeholder"]
+        self._others = [place for place, weight in enumerate(self._is_weight) if not weight]
         # Where dynamo does not pass the state of modules.
         self._own = [*module.parameters(), *module.buffers()]
         self.operators = sum(one.op.startswith("call_") for one in nodes)
@@ -110,22 +114,24 @@ class Graph:
             return self._module(*inputs)
         if not all(one.holds(inputs) for one in self._bounds):
             return self._module(*inputs)  # which says what is wrong
-        weights, given = self._parts(inputs)
-        program = self._program(inputs, weights)
+        program = self._program(inputs)
         if program is None:
             with _COMPILING:  # torch.export is for one thread at a time
-                program = self._program(inputs, weights)
+                program = self._program(inputs)
                 if program is None:
-                    return self._first(inputs, weights, given)
-        return self._results(program, inputs, given)
+                    return self._first(inputs)
+        return self._results(program, inputs)
 
-    def _program(self, inputs: Sequence[Any], weights: Sequence[Any]) -> _Program | None:
+    def _program(self, inputs: Sequence[Any]) -> _Program | None:
         """Return the program for these inputs; where weights have changed, forget all."""
         program = self._programs.get(self._key(inputs))
-        if program is None or program.stamp.holds(weights):
+        if program is None or program.stamp.holds(self._weights(inputs, program.weights)):
             return program
         self._programs.clear()
         return None
+
+    def _weights(self, inputs: Sequence[Any], places: Sequence[int]) -> list[Any]:
+        return [*self._own, *[inputs[place] for place in places]]
 
     def _give_up(self, reason: str) -> None:
         self.eager = reason
@@ -138,25 +144,24 @@ class Graph:
 
     def _key(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Return what may differ between calls where sizes are dynamic."""
-        pairs = zip(inputs, self._is_weight, strict=True)
+        others = [inputs[place] for place in self._others]
         return tuple(
             (one.dtype, one.shape, one.stride()) if isinstance(one, self._torch.Tensor) else one
-            for one, weight in pairs
-            if not weight
+            for one in others
         )
 
-    def _parts(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the tensors that are fixed while a program is used, and those of each call."""
-        weights, given = [*self._own], []
-        for one, weight in zip(inputs, self._is_weight, strict=True):
+    def _places(self, inputs: Sequence[Any]) -> tuple[list[int], list[int]]:
+        """Return which inputs are fixed while a program is used, and which tensors are not."""
+        weights, given = [], []
+        for place, (one, weight) in enumerate(zip(inputs, self._is_weight, strict=True)):
             if weight and not one.is_inference():
-                weights.append(one)
+                weights.append(place)
             elif isinstance(one, self._torch.Tensor):
-                given.append(one)
+                given.append(place)
         return weights, given
 
-    def _results(self, program: _Program, inputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        returned = iter(program.network(*given))
+    def _results(self, program: _Program, inputs: Sequence[Any]) -> list[Any]:
+        returned = iter(program.network(*[inputs[place] for place in program.given]))
         found: list[Any] = []
         for one in program.results:
             value = next(returned)
@@ -171,7 +176,7 @@ class Graph:
                 found.append(placed.copy_(value))
         return found
 
-    def _first(self, inputs: Sequence[Any], weights: Sequence[Any], given: Sequence[Any]) -> Any:
+    def _first(self, inputs: Sequence[Any]) -> Any:
         """Run it by torch, and make a program that does the same."""
         tensors = [one for one in inputs if isinstance(one, self._torch.Tensor)]
         before = [self._state(one) for one in tensors]
@@ -184,29 +189,25 @@ class Graph:
                     self._made += 1
                     self._warn(f"its sizes or weights changed {_MOST_PROGRAMS} times")
                 return expected
-            reason = reason or self._make(inputs, weights, given, expected)
+            reason = reason or self._make(inputs, expected)
         except Exception as error:  # torch can run it, whatever it is that TVM cannot
             reason = f"{type(error).__name__}: {error}"
         if reason:
             self._give_up(" ".join(reason.split())[:_MOST_TEXT])
         return expected
 
-    def _make(
-        self,
-        inputs: Sequence[Any],
-        weights: Sequence[Any],
-        given: Sequence[Any],
-        expected: Sequence[Any],
-    ) -> str:
+    def _make(self, inputs: Sequence[Any], expected: Sequence[Any]) -> str:
         """Make a program that returns the same; say why there is none."""
         reason, results = self._described(inputs, expected)
         if reason:
             return reason
         self._made += 1
         started = time.monotonic()
-        stamp = Stamp(self._torch, weights)
-        program = _Program(self._compiled(inputs, given), stamp, results)
-        reason = self._differs(self._results(program, inputs, given), expected)
+        weights, places = self._places(inputs)
+        given = [inputs[place] for place in places]
+        stamp = Stamp(self._torch, self._weights(inputs, weights))
+        program = _Program(self._compiled(inputs, given), stamp, weights, places, results)
+        reason = self._differs(self._results(program, inputs), expected)
         if not reason and self._proves_little(given, expected):
             found = program.network.verify()
             reason = "" if found.passed else f"its results are not torch's: {found}"

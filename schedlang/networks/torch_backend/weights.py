@@ -5,7 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import cache
+from operator import is_
 from typing import Any
+from weakref import ref
 
 from schedlang.errors import require
 
@@ -29,18 +31,28 @@ def _count_steps() -> None:
 
 
 class Stamp:
-    """What tells that weights have changed: their addresses, torch's counts, and their bytes."""
+    """What tells that weights have changed: which they are, their addresses, torch's counts, bytes.
+
+    Another tensor may have the address and the count of one that is there no more.
+    """
 
     def __init__(self, torch: Any, weights: Sequence[Any]) -> None:
         _count_steps()
         self._torch = torch
-        self._counts = [(one.data_ptr(), one._version) for one in weights]
+        self._living = [ref(one) for one in weights]
+        self._places = [one.data_ptr() for one in weights]
+        self._counts = [one._version for one in weights]
         self._sums = self._summed(weights)
         self._steps = _Steps.taken
 
     def holds(self, weights: Sequence[Any]) -> bool:
         """Tell whether the weights are the same; their bytes are read where a step was taken."""
-        if self._counts != [(one.data_ptr(), one._version) for one in weights]:
+        # Hundreds of weights, at each call: lists of one thing each are made fastest.
+        if not all(map(is_, [living() for living in self._living], weights)):
+            return False
+        if self._places != [one.data_ptr() for one in weights]:
+            return False
+        if self._counts != [one._version for one in weights]:
             return False
         if self._steps != _Steps.taken:
             if self._sums != self._summed(weights):

@@ -66,8 +66,8 @@ def tune_shapes(
     carried over to the others and measured there, with a few trials more; what is left of the
     budget goes to shapes that take longer than they should, and at the end what became fast for one
     is tried on those near it. For a range, schedules are applied to the program with symbolic
-    extents: tiles keep their sizes, and the last one is cut off. A few of these kernels, and a tree
-    of comparisons over the extents, serve all shapes of the range.
+    extents, where tiles keep their sizes and the last one is cut off. A few of these kernels, and a
+    tree of comparisons over the extents, serve all shapes of the range.
 
     Parameters
     ----------

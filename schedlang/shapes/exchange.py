@@ -12,10 +12,9 @@ from schedlang.database import Database
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Candidate, Measurer
-from schedlang.search import Proposal
 from schedlang.shapes.scheduler import Expectation
 from schedlang.targets import Target, toolchain_key
-from schedlang.tuning.lookup.leads import carried_schedules, is_known
+from schedlang.tuning.lookup.leads import leads_of_kin
 from schedlang.tuning.records import as_record, blank_record
 from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.workloads.workload import Workload
@@ -115,7 +114,9 @@ class Exchange:
         workload = self._workloads[place]
         if only_moves_data(workload.func):
             return known
-        proposals = self._proposals(workload)
+        found = leads_of_kin(workload, self._target, self._database, Unreadable())
+        room = min(_AT_ONCE, max(self._room, 0))
+        proposals = [lead.proposal for lead in islice(found, room)]
         blank = blank_record(workload, self._target, _SEARCH, None)
         candidates = [Candidate.of(one.schedule, one.id, one.program_key) for one in proposals]
         best = replace(known, trials=known.trials + len(candidates))
@@ -127,13 +128,3 @@ class Exchange:
             if record.ok and record.verified and record.latency < best.latency:
                 best = replace(best, trace=proposal.trace, latency=record.latency)
         return best
-
-    def _proposals(self, workload: Workload) -> list[Proposal]:
-        """Return schedules of the nearest shapes of which the database has no record."""
-        seen: dict[str, Proposal] = {}
-        asked = workload, self._target, self._database
-        for schedule, _ in carried_schedules(*asked, Unreadable()):
-            proposal = Proposal(len(seen), schedule)
-            if proposal.program_key not in seen and not is_known(proposal, *asked):
-                seen[proposal.program_key] = proposal
-        return [*islice(seen.values(), min(_AT_ONCE, max(self._room, 0)))]

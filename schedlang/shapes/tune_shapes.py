@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from schedlang.database import Database
@@ -165,16 +166,15 @@ def _known(results: Mapping[int, TuneResult | None]) -> dict[int, Known]:
 
 
 def _exchange(tasks: Sequence[SharedTask], call: Call, room: int) -> Exchange:
-    problem = Problem(verify="all", seed=call.seed)
-
-    def bind(workload: Workload) -> Measurer:
-        return call.measuring.on(workload, problem)
-
     workloads = [task.task.workload for task in tasks]
     assert call.database is not None
-    return Exchange(
-        workloads, call.target, call.database, bind, room, lambda: call.budget.left <= 0
-    )
+    bind, over = partial(_verifying, call), lambda: call.budget.left <= 0
+    return Exchange(workloads, call.target, call.database, bind, room, over)
+
+
+def _verifying(call: Call, workload: Workload) -> Measurer:
+    """Return the measurer of a program, which verifies every result."""
+    return call.measuring.on(workload, Problem(verify="all", seed=call.seed))
 
 
 def _ranges(
@@ -185,11 +185,9 @@ def _ranges(
     most: int,
 ) -> list[RangeKernels]:
     """Measure kernels of each range; one that has none is named in ``failed``."""
-    problem = Problem(verify="all", seed=call.seed)
 
     def bind(extents: Extents) -> Measurer:
-        workload = made.template(extents)
-        return call.measuring.on(workload, problem)
+        return _verifying(call, made.template(extents))
 
     tuned = {tuple(made.shapes[place].values()): one for place, one in known.items()}
     found = []

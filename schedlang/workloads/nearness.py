@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-# What a factor of two that one extent has and the other has not weighs, up to so many of them. A
-# tile of 16 fits 768 as it fits 512, and not 771.
+# Weight of each factor of two that divides only one of two extents, and the most that count: a tile
+# of 16 fits 768 as it fits 512, and not 771.
 _WEIGHT, _MOST = 0.35, 4
 
 

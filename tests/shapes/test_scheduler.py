@@ -21,7 +21,7 @@ def seconds(size: int) -> float:
 
 
 def progress(slices: dict[int, int], slow: dict[int, float]) -> list[TaskProgress]:
-    """Tasks with so many slices, some of which take longer than they should."""
+    """Tasks with the given numbers of slices; ``slow`` multiplies the latencies of some."""
     made = []
     for place, size in enumerate(SIZES):
         latency = seconds(size) * slow.get(place, 1.0)

@@ -59,6 +59,13 @@ def leads(
     return []
 
 
+def leads_of_kin(
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+) -> Iterator[Lead]:
+    """Yield schedules of programs of other shapes on this machine alone, as ``leads`` has them."""
+    yield from _unknown(_of_kin(workload, target, database, unreadable), workload, target, database)
+
+
 def recorded_elsewhere(workload: Workload, target: Target, database: Database) -> list[str]:
     """Return keys of other machines with records of a program, those nearest to a target first."""
     keys = {key for one in _equal(workload, database) for key in database.target_keys(one)}

@@ -45,7 +45,6 @@ class Measuring:
         self._measurer: Measurer | None = None
         self._target, self._stack = target, stack
         self._bound: Workload | None = None
-        self._other_problem = False
         self._earlier: Mapping[str, float] = {}
         self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
         if measurer is not None:
@@ -80,11 +79,8 @@ class Measuring:
         measurer = self.started(workload)
         if workload is not self._bound or problem is not None:
             self._bound = None  # a measurer that refuses one may have left the one before
-            if isinstance(measurer, PooledMeasurer) and (
-                problem is not None or self._other_problem
-            ):
+            if self.as_said and isinstance(measurer, PooledMeasurer):
                 measurer.bind(workload, problem or self.problem)
-                self._other_problem = problem is not None
             else:
                 bind_to_call(measurer, workload, problem or self.problem)
             self._bound = workload if problem is None else None

@@ -11,7 +11,7 @@ from tvm_ffi import structural_map
 from schedlang.tvm import program
 from schedlang.tvm.parts import sequence
 from schedlang.tvm.symbolic.served import Bounds, bounds_text
-from schedlang.tvm.symbolic.tails import with_own_variables
+from schedlang.tvm.symbolic.tails import all_of, with_own_variables
 from schedlang.tvm.symbolic.unify import SymbolicProgram
 
 
@@ -56,16 +56,15 @@ class Branching:
 
     def within(self, bounds: Bounds, body: Any) -> Any:
         """Return the statement that runs ``body`` within bounds, and fails elsewhere."""
-        condition = None
+        conditions: list[Any] = []
         for name, extent in self._extents.items():
             low, high = (tirx.const(one, extent.ty.dtype) for one in bounds[name])
-            inside = tirx.And(extent >= low, extent <= high)
-            condition = inside if condition is None else tirx.And(condition, inside)
-        if condition is None:
+            conditions += [extent >= low, extent <= high]
+        if not conditions:
             return body
         message = StringImm(f"it serves {bounds_text(bounds)}, and no other extents")
         # TVM's constructor takes these two the other way round than it says.
-        check = tirx.AssertStmt(condition, StringImm("ValueError"), [message])
+        check = tirx.AssertStmt(all_of(conditions), StringImm("ValueError"), [message])
         return sequence([check, body])
 
     def function(self, body: Any) -> IRModule:

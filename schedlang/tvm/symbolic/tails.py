@@ -48,8 +48,8 @@ class Cut:
 def versions_of_tail(stmt: Any, cut: Cut) -> Any:
     """Return a statement with a version for each number of iterations that guards leave.
 
-    In a version the loops have so many iterations, and no guards: the compiler sees constants. For
-    any other number the statement is unchanged.
+    Each version has a constant number of iterations and no guards. For any other number the
+    statement is unchanged.
     """
     found = stmt
     for count in range(1, cut.extent):

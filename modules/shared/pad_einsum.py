@@ -22,14 +22,13 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
+from schedlang.modules.shared.checks import check_positive, check_prob, not_applicable_if_refused
 from schedlang.spaces.module import module
 
 # A loop has good tiles if one of its divisors lies in this range: this many rows of accumulators
 # keep a core busy and fit into its registers.
 _FEW_ROWS, _MANY_ROWS = 4, 14
-# Prior probability of not padding a poor extent. Its tiles are masked or scalar: 127x127x127
-# reaches a fifth of the speed of 128x128x128 with a predicate, 0.97 of it with padding.
+# Prior probability of not padding a poor extent that is reduced.
 _LEFT_POOR = 0.05
 # Exponent of the prior: padding that adds a tenth is half as likely as padding that adds nothing.
 _WASTE_PENALTY = 8
@@ -71,6 +70,7 @@ def pad_einsum(
     rows: Sequence[int] = (4, 6, 8, 12),
     terms: Sequence[int] = (),
     max_waste: float = 0.25,
+    unpadded: float = 0.05,
 ) -> None:
     """Pad the poor extents of a matrix product (or another einsum) to multiples of good tiles.
 
@@ -84,13 +84,16 @@ def pad_einsum(
     of ``rows``. A reduced extent is rounded up to a multiple of one of ``terms``, if any are given
     (an instruction that sums 4 products at a time needs multiples of 4). The multiple of each poor
     extent is drawn; 1, no padding, is always possible, and multiples that add more than
-    ``max_waste`` (a fraction of the extent) are excluded.
+    ``max_waste`` (a fraction of the extent) are excluded. ``unpadded`` is the prior probability of
+    1 for spatial extents: code for CPUs computes tiles that overlap there, at full speed, and that
+    for GPUs tests each element.
 
     In contrast to a predicated split, the inner loops run without tests and in whole vectors, at
     the price of copying the operand that grows in its last dimension, and the result. Both copies
     are blocks: ``random_compute_location`` places the first, ``place_padded_result`` the second.
     """
     _check(lanes, vectors, rows, terms, max_waste)
+    check_prob("pad_einsum", unpadded)
     require(has_trivial_binding(sch, block), "it is scheduled already")
     einsum = find_einsum(sch, block)
     require(einsum is not None, "it is no sum of products")
@@ -112,11 +115,14 @@ def pad_einsum(
     require(any(len(multiples) > 1 for multiples in options), "no extent is better padded")
     name = block_facts(sch, block).name
     drawn: list[int | IntExpr] = []
-    for loop, extent, multiples in zip(sch.get_loops(block), einsum.extents, options, strict=True):
+    for position, (loop, extent, multiples) in enumerate(
+        zip(sch.get_loops(block), einsum.extents, options, strict=True)
+    ):
         if len(multiples) == 1:
             drawn.append(1)
             continue
-        probs = _prior(extent, multiples)
+        left = _LEFT_POOR if position in einsum.reduced else unpadded
+        probs = _prior(extent, multiples, left)
         site = f"pad:{name}:{sch.get(loop).loop_var.name}"
         drawn.append(sch.sample_categorical(multiples, probs, name=site))
     with not_applicable_if_refused():
@@ -127,11 +133,11 @@ def _rounded(extent: int, multiple: int) -> int:
     return -(-extent // multiple) * multiple
 
 
-def _prior(extent: int, multiples: list[int]) -> list[float]:
-    """Return the probabilities of the multiples; the first one, 1, is no padding."""
+def _prior(extent: int, multiples: list[int], left: float) -> list[float]:
+    """Return the probabilities of the multiples; the first one, 1, is no padding: ``left``."""
     weights = [(extent / _rounded(extent, m)) ** _WASTE_PENALTY for m in multiples[1:]]
-    scale = (1 - _LEFT_POOR) / sum(weights)
-    return [_LEFT_POOR, *(weight * scale for weight in weights)]
+    scale = (1 - left) / sum(weights)
+    return [left, *(weight * scale for weight in weights)]
 
 
 def _is_poor(extent: int) -> bool:

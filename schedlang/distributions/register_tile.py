@@ -28,6 +28,8 @@ _SPILL_WEIGHT = 0.02
 _LATENCY_ACCUMULATORS = 8
 # A loop without a divisor in this range also allows factors that do not divide it.
 _FEW_ROWS, _MANY_ROWS = 4, 14
+# Most vectors of a factor that does not divide its loop.
+_MANY_VECTORS = 8
 # The weight of a tile is this power of its expected fraction of peak performance.
 _SHARPNESS = 4.0
 
@@ -41,7 +43,8 @@ class RegisterTile(Distribution):
     ----------
     extents: iterations of the tiled loops; the last loop is vectorised. A factor divides its
         extent. An extent without a divisor from 4 to 14 (a prime, say) also allows factors of 2 to
-        14 that do not divide it, except for the last loop: its vectors would need masks.
+        14 that do not divide it; for the last loop, an extent that ``lanes`` does not divide allows
+        multiples of ``lanes``. The last of such tiles overlaps the one before.
     operands: for each operand that is read, the positions of the loops that index it.
     lanes: elements of a vector.
     registers: vector registers of a core.
@@ -143,7 +146,7 @@ class RegisterTile(Distribution):
             zip(self.extents, self._every_stride, strict=True)
         ):
             last = position == len(self.extents) - 1
-            steps = divisors(extent) if last else _row_factors(extent)
+            steps = _vector_factors(extent, self.lanes) if last else _row_factors(extent)
             near = _beside(steps, here[position])
             if stride > 1 and here[position] % stride == 0:
                 near += _beside([f for f in steps if f % stride == 0], here[position])
@@ -228,7 +231,8 @@ def _table(
         [(factor, _in_use(factor, stride)) for factor in _row_factors(extent)]
         for extent, stride in zip(extents[:-1], strides, strict=False)
     ]
-    factors.append([(factor, -(-factor // lanes)) for factor in divisors(extents[-1])])
+    last = _vector_factors(extents[-1], lanes)
+    factors.append([(factor, -(-factor // lanes)) for factor in last])
     found: list[tuple[Tile, int]] = [((), 1)]
     for of_loop in factors:
         found = [
@@ -264,6 +268,16 @@ def _row_factors(extent: int) -> tuple[int, ...]:
         return found
     others = (f for f in range(2, min(extent, _MANY_ROWS + 1)) if extent % f)
     return tuple(sorted((*found, *others)))
+
+
+@lru_cache(maxsize=1024)
+def _vector_factors(extent: int, lanes: int) -> tuple[int, ...]:
+    """Return the factors of the loop that is vectorised, ascending."""
+    found = divisors(extent)
+    if extent % lanes == 0:
+        return found
+    widest = min(extent, _MANY_VECTORS * lanes)
+    return tuple(sorted({*found, *range(lanes, widest + 1, lanes)}))
 
 
 def _weight(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -10,7 +10,9 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_map
 
-from schedlang.tvm.values import extent_of
+from schedlang.tvm.values import constant, extent_of
+
+_TRUE = tirx.const(True, "bool")
 
 
 def parts_of(stmt: Any) -> tuple[Any, ...]:
@@ -151,3 +153,18 @@ def changed_loop(
         loop.annotations,
         loop.step,
     )
+
+
+def conjuncts_of(predicate: Any) -> list[Any]:
+    """Return what a predicate is the conjunction of; nothing for one that always holds."""
+    if isinstance(predicate, tirx.And):
+        return [*conjuncts_of(predicate.a), *conjuncts_of(predicate.b)]
+    return [] if constant(predicate) else [predicate]
+
+
+def all_of(conditions: Sequence[Any]) -> Any:
+    """Return the conjunction of conditions."""
+    found = None
+    for one in conditions:
+        found = one if found is None else tirx.And(found, one)
+    return _TRUE if found is None else found

@@ -26,6 +26,7 @@ from tvm.tirx import AttrStmt, BufferStore, For, ForKind, PrimFunc, Var, compila
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
+from schedlang.tvm.codegen.last_tiles import EARLIER_LAST_TILES
 from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.parts import bindings_of
 from schedlang.tvm.values import found_in
@@ -68,7 +69,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's own pipeline between two passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
-    passes = [WITHOUT_STORED_BROADCASTS, lower, weaken]
+    passes = [EARLIER_LAST_TILES, WITHOUT_STORED_BROADCASTS, lower, weaken]
     return tvm.transform.Sequential(passes), finish_host, finish_device
 
 

@@ -9,9 +9,9 @@ from tvm.ir import IRModule, StringImm
 from tvm_ffi import structural_map
 
 from schedlang.tvm import program
-from schedlang.tvm.parts import sequence
+from schedlang.tvm.parts import all_of, sequence
 from schedlang.tvm.symbolic.served import Bounds, bounds_text
-from schedlang.tvm.symbolic.tails import all_of, with_own_variables
+from schedlang.tvm.symbolic.tails import with_own_variables
 from schedlang.tvm.symbolic.unify import SymbolicProgram
 
 

@@ -12,12 +12,17 @@ from tvm.sym import Analyzer, IntervalSet
 from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm import program
-from schedlang.tvm.parts import changed_loop, nests_of, sequence, sequence_of
-from schedlang.tvm.symbolic.tails import (
+from schedlang.tvm.parts import (
     all_of,
+    changed_loop,
+    conjuncts_of,
+    nests_of,
+    sequence,
+    sequence_of,
+)
+from schedlang.tvm.symbolic.tails import (
     among,
     cut_of,
-    parts,
     versions_of_tail,
     with_own_variables,
     without_guards,
@@ -111,7 +116,7 @@ def _freed_by(loop: Any, known: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         domains[inner.loop_var] = IntervalSet(inner.min, inner.min + inner.extent - 1)
 
     def note(realize: Any) -> None:
-        guards.extend(parts(realize.predicate))
+        guards.extend(conjuncts_of(realize.predicate))
 
     structural_walk(loop.body, (tirx.For, enter), order="pre")
     structural_walk(loop.body, (SBlockRealize, note), order="pre")

@@ -12,11 +12,10 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from schedlang.tvm.parts import changed_loop
+from schedlang.tvm.parts import all_of, changed_loop, conjuncts_of
 
 # Largest extent of a loop that has versions: one for each number of iterations below it.
 _MOST = 16
-_TRUE = tirx.const(True, "bool")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def _collect(stmt: Any, loops: tuple[Any, ...], blocks: list[_Realize]) -> bool:
         blocks.append(_Realize(stmt, loops))
         inner: list[Any] = []
         structural_walk(stmt.block, (SBlockRealize, inner.append), order="pre")
-        return not any(parts(one.predicate) for one in inner)
+        return not any(conjuncts_of(one.predicate) for one in inner)
     return isinstance(stmt, tirx.SeqStmt) and all(
         [_collect(part, loops, blocks) for part in stmt.seq]
     )
@@ -88,7 +87,7 @@ def _cut_of(blocks: Sequence[_Realize], known: Sequence[Any]) -> Cut | None:
     variables: list[Any] = []
     guards: list[Any] = []
     for one in blocks:
-        for guard in parts(one.realize.predicate):
+        for guard in conjuncts_of(one.realize.predicate):
             found = _first_iterations(guard, one.loops, known, analyzer)
             if found is None:
                 continue
@@ -105,7 +104,7 @@ def _cut_of(blocks: Sequence[_Realize], known: Sequence[Any]) -> Cut | None:
     # A loop that is made shorter must hold nothing that is not guarded.
     for one in blocks:
         around = [loop for loop in one.loops if among(loop.loop_var, variables)]
-        own = [part for part in parts(one.realize.predicate) if among(part, guards)]
+        own = [part for part in conjuncts_of(one.realize.predicate) if among(part, guards)]
         cut = [var for part, var in zip(guards, variables, strict=True) if among(part, own)]
         if not all(_counts_up(loop) and among(loop.loop_var, cut) for loop in around):
             return None
@@ -158,26 +157,11 @@ def _is(value: Any, number: int) -> bool:
     return isinstance(value, tirx.IntImm) and int(value) == number
 
 
-def parts(predicate: Any) -> list[Any]:
-    """Return what a predicate is the conjunction of; nothing for one that always holds."""
-    if isinstance(predicate, tirx.And):
-        return [*parts(predicate.a), *parts(predicate.b)]
-    return [] if structural_equal(predicate, _TRUE) else [predicate]
-
-
-def all_of(conditions: Sequence[Any]) -> Any:
-    """Return the conjunction of conditions."""
-    found = None
-    for one in conditions:
-        found = one if found is None else tirx.And(found, one)
-    return _TRUE if found is None else found
-
-
 def without_guards(stmt: Any, guards: Sequence[Any]) -> Any:
     """Return a statement whose blocks' predicates lack some parts."""
 
     def freed(realize: Any) -> Any:
-        kept = [one for one in parts(realize.predicate) if not among(one, guards)]
+        kept = [one for one in conjuncts_of(realize.predicate) if not among(one, guards)]
         return SBlockRealize(realize.iter_values, all_of(kept), realize.block)
 
     return structural_map(stmt, (SBlockRealize, freed), order="post")

@@ -1,0 +1,93 @@
+"""Parts of programs that may run twice: for the same elements, they compute the same values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
+
+from schedlang.tvm.analysis.races.data import impure_calls
+from schedlang.tvm.codegen.last_tiles.coverage import Around, Placed, sets_what_it_reads
+from schedlang.tvm.parts import bindings_of, is_reduced
+from schedlang.tvm.values import found_in, holds, mentions
+
+# Statements by which tensors may get other names.
+_NAMES = (tirx.DeclBuffer, tirx.AllocBuffer, tirx.While, tirx.AttrStmt, tirx.AssertStmt)
+
+
+class Accesses:
+    """How often tensors are read and written in a part of a program."""
+
+    def __init__(self, part: Any) -> None:
+        self.reads = Counter(load.source for load in found_in(part, TensorLoad))
+        self.writes = Counter(store.buffer for store in found_in(part, tirx.BufferStore))
+
+    def all_of(self, tensor: Any) -> int:
+        """Return the number of accesses to a tensor."""
+        return self.reads[tensor] + self.writes[tensor]
+
+
+def has_plain_accesses(root: Any) -> bool:
+    """Return whether all accesses of a program are loads and stores of elements of its tensors.
+
+    ``root`` is its realized root block. A tensor has one name then, and nothing else happens.
+    """
+    blocks = found_in(root, SBlock)
+    renamed = any(
+        one.match_buffers or (one.alloc_buffers and not one.same_as(root.block)) for one in blocks
+    )
+    return not (renamed or found_in(root, _NAMES) or impure_calls(root))
+
+
+class Owner:
+    """Knows which tensors belong to a part of a nest alone.
+
+    Parameters
+    ----------
+    root: the realized root block of a program that ``has_plain_accesses``.
+    nest: a statement directly in it.
+    """
+
+    def __init__(self, root: Any, nest: Any) -> None:
+        self._allocated = [*root.block.alloc_buffers]
+        self._program = Accesses(root)
+        self._nest = Accesses(nest)
+
+    def private(self, part: Accesses) -> list[Any]:
+        """Return the tensors that are allocated for a part: nothing else accesses them."""
+        return [
+            tensor
+            for tensor in self._allocated
+            if 0 < part.all_of(tensor) == self._program.all_of(tensor)
+        ]
+
+    def may_repeat(self, part: Accesses, blocks: Sequence[Placed], around: Around) -> bool:
+        """Return whether the body of loops may compute the same elements in several iterations.
+
+        ``part`` are its accesses, ``blocks`` its blocks in program order.
+        """
+        reduced = [
+            value for one in blocks for axis, value in bindings_of(one.realize) if is_reduced(axis)
+        ]
+        if any(mentions(value, list(around.outside)) for value in reduced):
+            return False
+        private = self.private(part)
+        for tensor in self._others(part.writes, private):
+            others = self._nest.all_of(tensor) != part.all_of(tensor)
+            if others or part.reads[tensor] or part.writes[tensor] > 1:
+                return False
+        if any(self._nest.writes[tensor] != part.writes[tensor] for tensor in part.reads):
+            return False
+        # TVM may put a tensor where one was that is read for the last time.
+        kept = [self._others(one, private) for one in (part.reads, part.writes)]
+        if all(any(holds(self._allocated, tensor) for tensor in one) for one in kept):
+            return False
+        return all(sets_what_it_reads(tensor, blocks, around) for tensor in private)
+
+    @staticmethod
+    def _others(tensors: Iterable[Any], private: Sequence[Any]) -> list[Any]:
+        return [tensor for tensor in tensors if not holds(private, tensor)]

@@ -1,0 +1,227 @@
+"""Tiles that do not fit: the last one starts earlier, and needs no guard.
+
+TVM splits 511 rows into 64 tiles of 8, with the guard ``outer * 8 + inner < 511`` in the innermost
+loop. No vector is left there, and no register holds a sum. A tile that starts at 503 computes one
+row for the second time instead::
+
+    for outer in 64:                               for outer in 64:
+        for inner in 8:                      ->        start = min(outer * 8, 503)
+            if outer * 8 + inner < 511:                for inner in 8:
+                C[outer * 8 + inner] = ...                 C[start + inner] = ...
+
+What a tile computes must be the same each time: it reads nothing that tiles change, besides
+what it has computed itself, in buffers of its own. Threads may then write the same values twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import IRModule
+from tvm.s_tir import SBlockRealize
+from tvm.tirx import For, ForKind, PrimFunc
+from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
+
+from schedlang.tvm.codegen.last_tiles.coverage import Around, Placed
+from schedlang.tvm.codegen.last_tiles.guards import Guard, each_once, guards_of
+from schedlang.tvm.codegen.last_tiles.moves import moves
+from schedlang.tvm.codegen.last_tiles.repeatable import Accesses, Owner, has_plain_accesses
+from schedlang.tvm.linear import Linear, linear_of
+from schedlang.tvm.parts import (
+    all_of,
+    bindings_of,
+    changed_loop,
+    conjuncts_of,
+    sequence,
+    sequence_of,
+)
+from schedlang.tvm.program import with_root_body
+from schedlang.tvm.values import constant, found_in, holds
+
+_PRAGMA = "pragma_"
+# Loops whose iterations may have a start of their own, and loops inside.
+_OUTER = (ForKind.SERIAL, ForKind.PARALLEL)
+_INNER = (*_OUTER, ForKind.UNROLLED, ForKind.VECTORIZED)
+
+
+def with_earlier_last_tiles(func: PrimFunc) -> PrimFunc:
+    """Start the last tile of loops earlier, where that frees guards."""
+    root = func.body
+    if not isinstance(root, SBlockRealize):
+        return func
+    guarded = any(conjuncts_of(one.predicate) for one in found_in(root, SBlockRealize))
+    if not guarded or not has_plain_accesses(root):
+        return func
+    nests = sequence_of(root.block.body)
+    changed = [_Nest(root, nest).of(nest, ()) for nest in nests]
+    return with_root_body(func, sequence(changed))
+
+
+def _run(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
+    return with_earlier_last_tiles(func)
+
+
+EARLIER_LAST_TILES = prim_func_pass(_run, opt_level=0)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile that starts earlier where it is the last one.
+
+    Attributes
+    ----------
+    stop: a tile that starts there or later has no work to do.
+    variable: of its start.
+    """
+
+    guard: Guard
+    stop: int
+    variable: Any
+
+    @property
+    def _begin(self) -> Any:
+        return self.guard.start.expression(self._kind)
+
+    @property
+    def _kind(self) -> str:
+        return str(self.variable.ty.dtype)
+
+    def bound(self) -> Any:
+        """Return the statement that computes its start."""
+        latest = tirx.const(self.guard.latest, self._kind)
+        return tirx.Bind(self.variable, tirx.min(self._begin, latest))
+
+    def condition(self) -> list[Any]:
+        """Return the condition that a tile has work to do, where some have none."""
+        if self.guard.start.most < self.stop:
+            return []
+        return [self._begin < tirx.const(self.stop, self._kind)]
+
+
+class _Nest:
+    """Makes the loops of one nest start their last tiles earlier."""
+
+    def __init__(self, root: Any, nest: Any) -> None:
+        self._owner = Owner(root, nest)
+        loops = [loop for loop in found_in(nest, For) if _is_plain(loop)]
+        self._extents: dict[Any, int] = {loop.loop_var: int(loop.extent) for loop in loops}
+        self._is_known = len(self._extents) == len(loops)
+
+    def of(self, stmt: Any, outer: Sequence[Any]) -> Any:
+        """Return a statement whose last tiles start earlier; ``outer`` are the loops around it."""
+        if isinstance(stmt, tirx.SeqStmt):
+            return sequence([self.of(one, outer) for one in stmt.seq])
+        if not isinstance(stmt, For) or not _is_plain(stmt) or stmt.kind not in _OUTER:
+            return stmt
+        loops = [*outer, stmt]
+        return changed_loop(stmt, self._earlier(self.of(stmt.body, loops), loops))
+
+    def _earlier(self, body: Any, loops: Sequence[Any]) -> Any:
+        blocks: list[Placed] = []
+        if not self._is_known or not _collect(body, (), blocks):
+            return body
+        around = Around(self._extents, [loop.loop_var for loop in loops])
+        part = Accesses(body)
+        guards = each_once(guard for one in blocks for guard in guards_of(one.realize, around))
+        if not guards or not self._owner.may_repeat(part, blocks, around):
+            return body
+        private = self._owner.private(part)
+        tiles: list[_Tile] = []
+        for guard in guards:
+            tile = self._tile(guard, blocks, private, around)
+            if tile is not None and all(guard.is_apart(one.guard) for one in tiles):
+                tiles.append(tile)
+        return _changed(body, tiles, around) if tiles else body
+
+    @staticmethod
+    def _tile(
+        guard: Guard, blocks: Sequence[Placed], private: Sequence[Any], around: Around
+    ) -> _Tile | None:
+        """Return the tile of a guard, if all that is computed follows from where it starts."""
+        stops = []
+        for realize in (one.realize for one in blocks):
+            if all(holds(private, tensor) for tensor in Accesses(realize.block).writes):
+                if not moves(realize, guard.start, around):
+                    return None
+                continue
+            own = next((one for one in guards_of(realize, around) if one.is_like(guard)), None)
+            if own is None or not moves(realize, own.whole, around):
+                return None
+            stops.append(own.stop)
+        if not stops:
+            return None
+        kind = next(iter(guard.start.terms)).variable.ty
+        return _Tile(guard, max(stops), tirx.Var("start", kind))
+
+
+def _is_plain(loop: Any) -> bool:
+    known = constant(loop.min) == 0 and constant(loop.extent) is not None
+    annotated = any(not str(key).startswith(_PRAGMA) for key in loop.annotations)
+    return known and loop.step is None and loop.kind in _INNER and not annotated
+
+
+def _collect(stmt: Any, inside: tuple[Any, ...], blocks: list[Placed]) -> bool:
+    """Note the realized blocks of loops; return whether there is nothing else.
+
+    A vectorized loop has one block alone: TVM does not widen what would be allocated in it.
+    """
+    if isinstance(stmt, For):
+        is_simple = stmt.kind != ForKind.VECTORIZED or isinstance(stmt.body, SBlockRealize)
+        return (
+            _is_plain(stmt) and is_simple and _collect(stmt.body, (*inside, stmt.loop_var), blocks)
+        )
+    if isinstance(stmt, SBlockRealize):
+        blocks.append(Placed(stmt, inside))
+        return True
+    return isinstance(stmt, tirx.SeqStmt) and all(
+        [_collect(one, inside, blocks) for one in stmt.seq]
+    )
+
+
+def _changed(body: Any, tiles: Sequence[_Tile], around: Around) -> Any:
+    """Return the body of loops, of which the last tiles start earlier."""
+
+    def moved(linear: Linear, kind: str) -> Any:
+        added = []
+        for tile in tiles:
+            times = linear.multiple_of(tile.guard.start) or 0
+            if times:
+                linear = linear.plus(tile.guard.start, -times)
+                added.append(tile.variable * times)
+        return sum(added, linear.expression(kind))
+
+    def value_of(value: Any) -> Any:
+        linear = linear_of(value, around.extents)
+        return value if linear is None else moved(linear, str(value.ty.dtype))
+
+    def changed(realize: Any) -> Any:
+        kept = []
+        for part in conjuncts_of(realize.predicate):
+            less = around.less(part)
+            if less is None:
+                kept.append(part)
+            elif not _always(less, [tile.guard for tile in tiles]):
+                kind = str(part.a.ty.dtype)
+                kept.append(tirx.LT(moved(less, kind), tirx.const(0, kind)))
+        values = [value_of(value) for _, value in bindings_of(realize)]
+        return SBlockRealize(values, all_of(kept), realize.block)
+
+    inside = structural_map(body, (SBlockRealize, changed), order="post")
+    found = sequence([*(tile.bound() for tile in tiles), *sequence_of(inside)])
+    conditions = [one for tile in tiles for one in tile.condition()]
+    return tirx.IfThenElse(all_of(conditions), found, None) if conditions else found
+
+
+def _always(less: Linear, guards: Sequence[Guard]) -> bool:
+    """Return whether a condition always holds where the last tiles start earlier."""
+    rest, most = less, 0
+    for guard in guards:
+        count = less.multiple_of(guard.start) or 0
+        if count > 0:
+            rest = rest.plus(guard.start, -count)
+            most += count * guard.latest
+    return rest.most + most < 0

@@ -24,80 +24,48 @@ Needs torch, torchvision, transformers, and a C++ compiler for ``torch.compile``
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
 from pathlib import Path
-from typing import Any
 
 from length_rows.row import SIDES, Plan, measure
 from length_rows.sizes import QUICK, SIZES, SMALL, sizes_of
 from length_rows.table import figures, table
-from networks import save
-
-import schedlang as sl
+from network_rows.command import Keep, add_options, go_on
 
 TRIALS, QUICK_TRIALS = 3000, 60
 
 
-def run(given: argparse.Namespace, document: dict[str, Any], folder: Path) -> None:
-    """Measure the models that the document does not have, and print their tables."""
-    rows: list[dict[str, Any]] = document.setdefault("rows", [])
-    done = {row["network"] for row in rows if row["complete"]}
-    for name in (name for name in given.networks if name not in done):
-        sizes = given.sizes or (QUICK.get(name, sizes_of(name)) if given.quick else sizes_of(name))
-        plan = Plan(
-            tuple(sizes),
-            given.trials,
-            given.seconds,
-            given.sides,
-            given.rounds,
-            given.round_seconds,
-            given.threads,
-            folder,
-            given.seed,
-        )
-        others = [row for row in document["rows"] if row["network"] != name]
-
-        def keep(row: dict[str, Any], others: list[dict[str, Any]] = others) -> None:
-            document["rows"] = [*others, row]
-            document["figures"] = figures(document["rows"])
-            save(document, given.json)
-
-        measure(name, plan, keep)
-    print(table(document["rows"]), flush=True)
+def plan_of(name: str, given: argparse.Namespace, folder: Path) -> Plan:
+    """What to do with a model."""
+    sizes = given.sizes or (QUICK.get(name, sizes_of(name)) if given.quick else sizes_of(name))
+    return Plan(
+        tuple(sizes),
+        given.trials,
+        given.seconds,
+        given.sides,
+        given.rounds,
+        given.round_seconds,
+        given.threads,
+        folder,
+        given.seed,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = (*SIZES, *SMALL)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK}, {QUICK_TRIALS} trials")
-    parser.add_argument(
-        "--networks", nargs="+", choices=names, metavar="NAME", help=", ".join(names)
-    )
     parser.add_argument("--sizes", nargs="+", type=int, help="instead of a network's own")
     parser.add_argument("--trials", type=int, help=f"of all sizes of a model; {TRIALS} by default")
-    parser.add_argument("--seconds", type=float, help="of tuning a model, at most")
-    parser.add_argument("--threads", type=int, default=sl.Target("cpu").cores)
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=[*SIDES], help="to be timed")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--round-seconds", type=float, default=0.5, help="of each side, at a size")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--databases", type=Path, help="keep the records in this folder")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, and go on")
+    add_options(parser, (*SIZES, *SMALL), SIDES, rounds=5, round_seconds=0.5)
     given = parser.parse_args()
     given.networks = given.networks or list(QUICK if given.quick else SIZES)
     given.trials = given.trials or (QUICK_TRIALS if given.quick else TRIALS)
-    document: dict[str, Any] = {}
-    if given.json is not None and given.json.exists():
-        document = json.loads(given.json.read_text(encoding="utf-8"))
-    target = sl.Target("cpu", cores=given.threads)
-    document |= {"target": target.key, "software": target.provenance(), "trials": given.trials}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = given.databases or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        run(given, document, folder)
+
+    def measured(name: str, folder: Path, keep: Keep) -> None:
+        measure(name, plan_of(name, given, folder), keep)
+
+    go_on(given, measured, figures, table)
 
 
 if __name__ == "__main__":

@@ -33,17 +33,13 @@ Needs torch, torchvision, transformers, and a C++ compiler for ``torch.compile``
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+from network_rows.command import Keep, add_options, go_on
 from network_rows.models import NETWORKS, QUICK
 from network_rows.row import SIDES, Plan, measure
 from network_rows.table import figures, table
-
-import schedlang as sl
 
 TRIALS, QUICK_TRIALS = 1000, 200
 RATE_TRIALS = 100
@@ -51,49 +47,29 @@ EQUAL_TRIALS = ("mobilenet-v2", "bert-2")
 _PEER_SECONDS, _QUICK_PEER_SECONDS = 5400.0, 240.0
 
 
-def run_rows(given: argparse.Namespace, document: dict[str, Any], folder: Path) -> None:
-    """Measure networks that the document does not have, and print the table."""
-    rows: list[dict[str, Any]] = document.setdefault("rows", [])
-    done = {row["network"] for row in rows if row["complete"]}
-    missing = [name for name in given.networks if name not in done]
-    for name in missing:
-        peer = given.trials if name in EQUAL_TRIALS else min(RATE_TRIALS, given.trials)
-        plan = Plan(
-            given.trials,
-            given.seconds,
-            given.sides,
-            peer if given.peer_trials is None else given.peer_trials,
-            name in EQUAL_TRIALS,
-            given.peer_seconds,
-            given.rounds,
-            given.round_seconds,
-            given.threads,
-            folder,
-            given.seed,
-        )
-        others = [row for row in rows if row["network"] != name]
-
-        def keep(row: dict[str, Any], others: list[dict[str, Any]] = others) -> None:
-            document["rows"] = [*others, row]
-            document["figures"] = figures(document["rows"])
-            save(document, given.json)
-
-        started = time.monotonic()
-        measure(name, plan, keep)
-        rows = document["rows"]
-        rows[-1]["row seconds"] = round(time.monotonic() - started, 1)
-        save(document, given.json)
-        print(table(rows), flush=True)
-    if not missing:
-        print(table(rows))
+def plan_of(name: str, given: argparse.Namespace, folder: Path) -> Plan:
+    """What to do with a network."""
+    peer = given.trials if name in EQUAL_TRIALS else min(RATE_TRIALS, given.trials)
+    return Plan(
+        given.trials,
+        given.seconds,
+        given.sides,
+        peer if given.peer_trials is None else given.peer_trials,
+        name in EQUAL_TRIALS,
+        given.peer_seconds,
+        given.rounds,
+        given.round_seconds,
+        given.threads,
+        folder,
+        given.seed,
+    )
 
 
-def save(document: dict[str, Any], file: Path | None) -> None:
-    """Write the figures; the file is complete at any moment."""
-    if file is not None:
-        partial = file.with_suffix(".part")
-        partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        partial.replace(file)
+def measure_timed(name: str, plan: Plan, keep: Keep) -> None:
+    """Measure a network, and note how long that took."""
+    started = time.monotonic()
+    row = measure(name, plan, keep)
+    keep(row | {"row seconds": round(time.monotonic() - started, 1)})
 
 
 def main() -> None:
@@ -101,34 +77,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK}, {QUICK_TRIALS} trials")
-    parser.add_argument(
-        "--networks", nargs="+", choices=NETWORKS, metavar="NAME", help=", ".join(NETWORKS)
-    )
     parser.add_argument("--trials", type=int, help=f"{TRIALS} by default")
-    parser.add_argument("--seconds", type=float, help="of tuning a network, at most")
-    parser.add_argument("--threads", type=int, default=sl.Target("cpu").cores)
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=[*SIDES], help="to be timed")
     parser.add_argument("--peer-trials", type=int, help="of tune_relax; 0 leaves it out")
     parser.add_argument("--peer-seconds", type=float, help="of its tuning a network, at most")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--round-seconds", type=float, default=0.7, help="of each side")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--databases", type=Path, help="keep the records in this folder")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, and go on")
+    add_options(parser, NETWORKS, SIDES, rounds=7, round_seconds=0.7)
     given = parser.parse_args()
     given.networks = given.networks or list(QUICK if given.quick else NETWORKS)
     given.trials = given.trials or (QUICK_TRIALS if given.quick else TRIALS)
     if given.peer_seconds is None:
         given.peer_seconds = _QUICK_PEER_SECONDS if given.quick else _PEER_SECONDS
-    document: dict[str, Any] = {}
-    if given.json is not None and given.json.exists():
-        document = json.loads(given.json.read_text(encoding="utf-8"))
-    target = sl.Target("cpu", cores=given.threads)
-    document |= {"target": target.key, "software": target.provenance(), "trials": given.trials}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = given.databases or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        run_rows(given, document, folder)
+
+    def measured(name: str, folder: Path, keep: Keep) -> None:
+        measure_timed(name, plan_of(name, given, folder), keep)
+
+    go_on(given, measured, figures, table)
 
 
 if __name__ == "__main__":

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import statistics
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from network_rows.our_sides import target_of
-from network_rows.row import Started
+from network_rows.command import Keep
+from network_rows.row import Started, tune
 from network_rows.side import Side, SideError, SideProcess, Spec
 from network_rows.turns import errors, time_in_turns
 
-import schedlang as sl
 from length_rows import sides
 
 OURS, EAGER, DYNAMIC, FROZEN = "ours", "eager", "dynamic", "dynamic, frozen"
@@ -27,8 +25,6 @@ SIDES: Mapping[str, Callable[[Spec], Side]] = {
 }
 # At most until a side is ready, and for its first call at a size, which may compile.
 _READY_SECONDS, _FIRST_SECONDS = 3600.0, 900.0
-
-Keep = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -116,27 +112,5 @@ def _choose(side: SideProcess, size: int, started: Started, row: dict[str, Any])
 
 
 def _tune(name: str, plan: Plan, spec: Spec) -> dict[str, Any]:
-    started = time.perf_counter()
-    networks = sides.imported(name, plan.sizes)
-    seconds = time.perf_counter() - started
-    print(networks, flush=True)
-    result = sl.tune_network(
-        networks,
-        target_of(spec),
-        trials=plan.trials,
-        seconds=plan.seconds,
-        database=spec.options["database"],
-        seed=plan.seed,
-        progress=True,
-    )
-    print(result, flush=True)
-    return {
-        "import seconds": seconds,
-        "tasks": len(result.tasks),
-        "tasks tuned": sum(one.trials > 0 and not one.failed for one in result.tasks),
-        "untunable": {one.name: one.failed for one in result.tasks if one.failed},
-        "trials": result.trials,
-        "tuning seconds": result.seconds,
-        "finished": result.finished,
-        "sum of tasks": dict(zip(networks.sizes, result.latencies, strict=True)),
-    }
+    networks, result, found = tune(lambda: sides.imported(name, plan.sizes), plan, spec)
+    return found | {"sum of tasks": dict(zip(networks.sizes, result.latencies, strict=True))}

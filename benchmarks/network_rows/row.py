@@ -12,6 +12,7 @@ from typing import Any
 
 import schedlang as sl
 from network_rows import our_sides, torch_sides, tvm_side
+from network_rows.command import Keep
 from network_rows.models import make
 from network_rows.side import Side, SideError, SideProcess, Spec
 from network_rows.turns import errors, time_in_turns
@@ -33,8 +34,6 @@ SIDES: Mapping[str, Callable[[Spec], Side]] = {
     C_LIBRARY: our_sides.c_library,
     TVM: tvm_side.tune_relax,
 }
-
-Keep = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -103,30 +102,11 @@ def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
 
 def _tune(name: str, plan: Plan, spec: Spec) -> dict[str, Any]:
     model = make(name)
-    started = time.perf_counter()
-    network = our_sides.imported(model)
-    import_seconds = time.perf_counter() - started
-    print(network, flush=True)
-    result = sl.tune_network(
-        network,
-        our_sides.target_of(spec),
-        trials=plan.trials,
-        seconds=plan.seconds,
-        database=spec.options["database"],
-        seed=plan.seed,
-        progress=True,
-    )
-    print(result, flush=True)
-    return {
+    network, result, found = tune(lambda: our_sides.imported(model), plan, spec)
+    return found | {
         "convolutional": model.convolutional,
-        "import seconds": import_seconds,
         "calls": len(network.calls),
-        "tasks": len(network.tasks),
-        "tasks tuned": sum(one.trials > 0 and not one.failed for one in result.tasks),
-        "untunable": dict(network.untunable) | {t.name: t.failed for t in result.tasks if t.failed},
-        "trials": result.trials,
-        "tuning seconds": result.seconds,
-        "finished": result.finished,
+        "untunable": dict(network.untunable) | found["untunable"],
         "sum of tasks": result.latency,
         "sum of unscheduled tasks": sum(result.reference_latencies),
         "each task": [
@@ -142,6 +122,37 @@ def _tune(name: str, plan: Plan, spec: Spec) -> dict[str, Any]:
             for one in result.tasks
         ],
     }
+
+
+def tune(imported: Callable[[], Any], plan: Any, spec: Spec) -> tuple[Any, Any, dict[str, Any]]:
+    """Import and tune networks; return them, the result, and what a row says of it.
+
+    ``plan`` has the trials, seconds and seed.
+    """
+    started = time.perf_counter()
+    networks = imported()
+    seconds = time.perf_counter() - started
+    print(networks, flush=True)
+    result = sl.tune_network(
+        networks,
+        our_sides.target_of(spec),
+        trials=plan.trials,
+        seconds=plan.seconds,
+        database=spec.options["database"],
+        seed=plan.seed,
+        progress=True,
+    )
+    print(result, flush=True)
+    found = {
+        "import seconds": seconds,
+        "tasks": len(result.tasks),
+        "tasks tuned": sum(one.trials > 0 and not one.failed for one in result.tasks),
+        "untunable": {one.name: one.failed for one in result.tasks if one.failed},
+        "trials": result.trials,
+        "tuning seconds": result.seconds,
+        "finished": result.finished,
+    }
+    return networks, result, found
 
 
 def _facts(sides: list[SideProcess]) -> dict[str, Any]:

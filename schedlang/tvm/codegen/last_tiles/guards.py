@@ -54,6 +54,7 @@ def each_once(guards: Iterable[Guard]) -> list[Guard]:
 
 
 def guards_of(realize: Any, around: Around) -> list[Guard]:
+    """Return the guards of a realized block that cut off tiles."""
     conditions = [around.less(part) for part in conjuncts_of(realize.predicate)]
     guards = [_guard_of(one, around) for one in conditions if one is not None]
     return [one for one in guards if one is not None]

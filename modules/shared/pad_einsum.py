@@ -22,7 +22,7 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_positive, check_prob, not_applicable_if_refused
+from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.spaces.module import module
 
 # A loop has good tiles if one of its divisors lies in this range: this many rows of accumulators
@@ -92,8 +92,8 @@ def pad_einsum(
     the price of copying the operand that grows in its last dimension, and the result. Both copies
     are blocks: ``random_compute_location`` places the first, ``place_padded_result`` the second.
     """
-    _check(lanes, vectors, rows, terms, max_waste)
-    check_prob("pad_einsum", unpadded)
+    _check(lanes, vectors, rows, terms)
+    _check_fractions(max_waste=max_waste, unpadded=unpadded)
     require(has_trivial_binding(sch, block), "it is scheduled already")
     einsum = find_einsum(sch, block)
     require(einsum is not None, "it is no sum of products")
@@ -149,7 +149,6 @@ def _check(
     vectors: Sequence[int],
     rows: Sequence[int],
     terms: Sequence[int],
-    max_waste: float,
 ) -> None:
     check_positive("pad_einsum", lanes=lanes)
     named = {"vectors": vectors, "rows": rows, "terms": terms}
@@ -158,10 +157,12 @@ def _check(
             raise SpaceError(f"pad_einsum({name}={values!r}): give integers of at least 1")
         if len(set(values)) < len(values):
             raise SpaceError(f"pad_einsum({name}={values!r}): give each integer once")
-    if not 0 <= max_waste <= 1:
-        raise SpaceError(
-            f"pad_einsum(max_waste={max_waste}): give a fraction of the extent, 0 to 1"
-        )
+
+
+def _check_fractions(**fractions: float) -> None:
+    for name, value in fractions.items():
+        if not 0 <= value <= 1:
+            raise SpaceError(f"pad_einsum({name}={value!r}): give a fraction, 0 to 1")
 
 
 _AT_ROOT = -1

@@ -20,6 +20,7 @@ class TestRegisterTile(DistributionContract):
             RegisterTile((128, 128), PRODUCT, 16, 32, uniform=True),
             RegisterTile((1, 112, 112, 64), ((0, 1, 2), (3,)), 16, 32),
             RegisterTile((24, 60), (), 4, 8),
+            RegisterTile((7, 35), PRODUCT, 16, 32),
             RegisterTile((1, 109, 109, 64), ((0, 1, 2), (3,)), 16, 32),
             RegisterTile((1, 8, 8, 64), ((0, 1, 2), (3,)), 16, 32, strides=(1, 2, 2, 1)),
             RegisterTile((112, 112, 16), ((0, 1), (2,)), 16, 32, strides=(2, 2, 1)),
@@ -75,6 +76,20 @@ def test_a_multiple_of_the_stride_is_next_to_the_next_multiple() -> None:
 
 def test_strides_of_one_are_none() -> None:
     assert RegisterTile((8, 8), (), 8, 16, strides=(1, 1)) == RegisterTile((8, 8), (), 8, 16)
+
+
+def test_whole_vectors_need_not_divide_an_odd_width() -> None:
+    tile = RegisterTile((8, 771), PRODUCT, 16, 32)
+    widths = {width for _, width in tile.support()}
+    assert {16, 32, 48, 128} <= widths and {20, 40} & widths == set()
+    assert tile.origin()[1] % 16 == 0
+    assert {(8, 32), (8, 64)} <= set(tile.neighbours((8, 48)))
+
+
+def test_widths_of_whole_vectors_are_divided() -> None:
+    assert all(768 % width == 0 for _, width in RegisterTile((8, 768), PRODUCT, 16, 32).support())
+    # Narrower than a vector.
+    assert all(12 % width == 0 for _, width in RegisterTile((8, 12), PRODUCT, 16, 32).support())
 
 
 def test_a_prime_extent_has_tiles_that_do_not_divide_it() -> None:

@@ -228,10 +228,19 @@ def test_it_comes_before_tiling() -> None:
         ({"rows": (4, 0)}, r"pad_einsum\(rows=\(4, 0\)\): give integers of at least 1"),
         ({"vectors": (1, 1)}, r"pad_einsum\(vectors=\(1, 1\)\): give each integer once"),
         ({"terms": "4"}, r"pad_einsum\(terms='4'\): give integers of at least 1"),
-        ({"max_waste": 25}, r"pad_einsum\(max_waste=25\): give a fraction of the extent, 0 to 1"),
+        ({"max_waste": 25}, r"pad_einsum\(max_waste=25\): give a fraction, 0 to 1"),
+        ({"unpadded": 1.5}, r"pad_einsum\(unpadded=1.5\): give a fraction, 0 to 1"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
     sch = Schedule(ragged(), seed=0)
     with pytest.raises(SpaceError, match=message):
         pad_einsum(**options)(sch, sch.get_block("C"))
+
+
+def test_extents_may_be_left_to_tiles_that_overlap() -> None:
+    """Those of the result; a reduced one is padded for the instruction that needs it."""
+    module = pad_einsum(lanes=16, terms=(4,), unpadded=1.0)
+    decisions = [sampled(ragged(), module, seed=seed).trace.decisions for seed in range(8)]
+    assert {one["pad:C:i"] for one in decisions} == {one["pad:C:j"] for one in decisions} == {1}
+    assert 4 in {one["pad:C:k"] for one in decisions}

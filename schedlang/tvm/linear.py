@@ -35,7 +35,7 @@ class Digit(NamedTuple):
         return value if self.high == self.whole else tirx.floormod(value, self.extent)
 
     def is_apart(self, other: Digit) -> bool:
-        """Whether it says nothing of another digit."""
+        """Whether it shares no part of a variable with another digit."""
         apart = self.high <= other.low or other.high <= self.low
         return apart or not self.variable.same_as(other.variable)
 
@@ -67,8 +67,8 @@ class Linear:
         left = {digit: factor for digit, factor in terms.items() if factor}
         return Linear(left, self.constant + other.constant * times)
 
-    def multiple_of(self, other: Linear) -> int | None:
-        """Return by what the terms of another are in this sum; 0 for none of them.
+    def factor_of(self, other: Linear) -> int | None:
+        """Return the factor of another in this sum, without its constant; 0 for no term of it.
 
         None where they are in it by different factors, or other digits tell of them.
         """
@@ -78,24 +78,28 @@ class Linear:
             if rest:
                 return None
             factors.add(times)
-        others = {digit: one for digit, one in self.terms.items() if digit not in other.terms}
-        return factors.pop() if Linear(others).is_apart(other) and len(factors) == 1 else None
+        is_apart = self.without(other).is_apart(other)
+        return factors.pop() if is_apart and len(factors) == 1 else None
+
+    def without(self, other: Linear) -> Linear:
+        """Return the terms with digits that another does not have."""
+        return Linear({digit: one for digit, one in self.terms.items() if digit not in other.terms})
 
     def is_apart(self, other: Linear) -> bool:
-        """Whether no digit says anything of the other's."""
+        """Whether no digit shares a part of a variable with the other's."""
         return all(one.is_apart(digit) for one in self.terms for digit in other.terms)
 
-    def covers(self, extent: int = 1) -> bool:
-        """Whether its values are all multiples of ``extent`` from 0 on, each once."""
+    def covers(self, step: int = 1) -> bool:
+        """Whether its values are all multiples of ``step`` from 0 on, each once."""
         for digit, factor in sorted(self.terms.items(), key=lambda term: term[1]):
-            if factor != extent:
+            if factor != step:
                 return False
-            extent *= digit.extent
+            step *= digit.extent
         return self.has_digits_apart and not self.constant
 
     @property
     def has_digits_apart(self) -> bool:
-        """Whether no digit says anything of another one."""
+        """Whether no two digits share a part of a variable."""
         return all(one.is_apart(other) for one, other in combinations(self.terms, 2))
 
     @property

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable
 from schedlang.errors import InvalidTrace, TraceFormatError
 from schedlang.language.schedule import Trace
 from schedlang.search.models.cost_model import CostModel, Example
-from schedlang.tvm.analysis.statement_features import statement_features
+from schedlang.tvm.analysis.statement_features import Features, statement_features
 from schedlang.workloads.workload import Workload
 
 # Up to this many times the limit, all records are read; of more, some are looked up one by one.
 _FEW = 8
 # Programs that are held in memory at a time.
 _BATCH = 64
+# Tasks of one network, or shapes of one template, learn from many of the same programs.
+_FEATURES: OrderedDict[tuple[str, str], Features] = OrderedDict()
+_MOST_KEPT = 4096
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,8 @@ def pretrain(
 
     The trace of every record is applied again to the workload that the database keeps, to extract
     the features of its program: some 5 to 20 ms a record. Records are skipped and counted if their
-    workload is missing, or their trace cannot be read or no longer applies.
+    workload is missing, or their trace cannot be read or no longer applies. The features of some
+    thousand programs are kept for the next call.
 
     Parameters
     ----------
@@ -123,19 +128,30 @@ def _examples(
     skipped: Counter[str],
 ) -> Iterator[Example]:
     """Yield an example for each record whose program has features."""
-    kept, schedules = [], []
-    for record in records:
+    found: dict[int, Features | None] = {}
+    made: dict[int, Any] = {}
+    for number, record in enumerate(records):
+        found[number] = _FEATURES.get((workload.key, record.program_key))
+        if found[number] is not None:
+            continue
         try:
-            schedules.append(Trace.from_json(record.trace_json, workload).replay())
-            kept.append(record)
+            made[number] = Trace.from_json(record.trace_json, workload).replay().raw
         except TraceFormatError:
             skipped["unreadable trace"] += 1
         except InvalidTrace:
             skipped["no longer applicable"] += 1
-    found = statement_features([schedule.raw for schedule in schedules], threads)
-    for record, features in zip(kept, found, strict=True):
+    tables = statement_features([*made.values()], threads)
+    for number, features in zip(made, tables, strict=True):
+        found[number] = features
         if features is None:
             skipped["no features"] += 1
+        elif records[number].program_key:
+            _FEATURES[workload.key, records[number].program_key] = features
+    while len(_FEATURES) > _MOST_KEPT:
+        _FEATURES.popitem(last=False)
+    for number, record in enumerate(records):
+        features = found[number]
+        if features is None:
             continue
         key = workload.key
         if record.target_key != target_key:

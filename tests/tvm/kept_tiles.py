@@ -291,4 +291,113 @@ def main(A: T.Buffer((4, 11), "float32"), B: T.Buffer((2, 11), "float32")):
                     T.where(i * 4 + j < 11)
                     B[w, v] = S[v]
 """,
+    "a part of a tile that is set again": """
+def main(A: T.Buffer((14,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((14,), "float32")
+    for i in range(3):
+        for j in range(6):
+            with T.sblock("halo"):
+                v = T.axis.spatial(14, i * 4 + j)
+                S[v] = A[v]
+        for j in range(4):
+            with T.sblock("core"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                S[v] = A[v] * T.float32(2)
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[v + 2]
+""",
+    "tiles that are set again": """
+def main(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((11,), "float32")
+    for i in range(3):
+        for j in range(4):
+            with T.sblock("zero"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                S[v] = T.float32(0)
+        for j in range(4):
+            with T.sblock("S"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11 and 7 < i * 4)
+                S[v] = A[v]
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[v]
+""",
+    "a part of a tile that is added to": """
+def main(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((11,), "float32")
+    for i in range(3):
+        for j in range(4):
+            with T.sblock("zero"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                S[v] = T.float32(0)
+        for j in range(4):
+            with T.sblock("S"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11 and j < 2)
+                S[v] = S[v] + A[v]
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[v]
+""",
+    "elements that a tile adds to several times": """
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((16,), "float32")
+    for i in range(3):
+        for j in range(6):
+            with T.sblock("zero"):
+                v = T.axis.spatial(16, i * 4 + j)
+                S[v] = T.float32(0)
+        for j, k in T.grid(2, 4):
+            with T.sblock("S"):
+                v = T.axis.spatial(16, i * 4 + j * 2 + k)
+                S[v] = S[v] + A[v]
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[v]
+""",
+    "what TVM allocates outside of parallel loops": """
+def main(A: T.Buffer((2, 5, 11), "float32"), B: T.Buffer((2, 11), "float32")):
+    S = T.sblock_alloc_buffer((2, 11), "float32")
+    for o in range(2):
+        for i in T.parallel(3):
+            for j, k in T.grid(4, 5):
+                with T.sblock("S"):
+                    w = T.axis.opaque(2, o)
+                    v = T.axis.spatial(11, i * 4 + j)
+                    r = T.axis.reduce(5, k)
+                    T.where(i * 4 + j < 11)
+                    with T.init():
+                        S[w, v] = T.float32(0)
+                    S[w, v] = S[w, v] + A[w, r, v]
+            for j in range(4):
+                with T.sblock("B"):
+                    w = T.axis.spatial(2, o)
+                    v = T.axis.spatial(11, i * 4 + j)
+                    T.where(i * 4 + j < 11)
+                    B[w, v] = S[w, v]
+""",
+    "a tensor of one block, inside vectors": """
+def main(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((11,), "float32")
+    for i in range(3):
+        for j in T.vectorized(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                S[v] = A[v]
+                B[v] = A[v] * T.float32(2)
+""",
 }

@@ -115,7 +115,7 @@ def scheduled(source: Callable[[], Any], seed: int) -> sl.Schedule:
 
 
 def run(mod: Any, workload: Any) -> np.ndarray[Any, Any]:
-    """The result of a program, around which nothing was written."""
+    """The result of a program; nothing else was written."""
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(one.shape, dtype="float32") for one in workload.args[:-1]]
     shape = workload.args[-1].shape
@@ -181,6 +181,51 @@ def test_tiles_without_work_are_left_out() -> None:
 def test_a_program_without_guards_is_unchanged() -> None:
     mod = tiled_product(17, 35).mod
     assert EARLIER_LAST_TILES(mod).script() == mod.script()
+
+
+def test_what_is_computed_at_a_tile_moves_with_it() -> None:
+    """A maximum after the sum."""
+    a, b = te.placeholder((17, 11), name="A"), te.placeholder((11, 35), name="B")
+    k = te.reduce_axis((0, 11), name="k")
+    product = te.compute((17, 35), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="P")
+    sch = sl.Schedule(
+        sl.workloads.as_workload(
+            [a, b, te.compute((17, 35), lambda i, j: te.max(product[i, j] + 1.0, 0.0), name="C")]
+        )
+    )
+    block, consumer = sch.get_block("P"), sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, [None, 6])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.parallel(i0)
+    sch.reverse_compute_at(consumer, j0)
+    sch.vectorize(sch.get_loops(consumer)[-1])
+    assert guards(sch.mod) == (2, 0)
+    np.testing.assert_allclose(
+        run(sch.mod, sch.workload), run(sch.workload.mod, sch.workload), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_an_intermediate_result_may_be_written_by_tiles() -> None:
+    a, b, c = (
+        te.placeholder(shape, name=name)
+        for name, shape in zip("ABC", ((17, 11), (11, 35), (35, 9)), strict=True)
+    )
+    k, m = te.reduce_axis((0, 11), name="k"), te.reduce_axis((0, 35), name="m")
+    first = te.compute((17, 35), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="first")
+    second = te.compute((17, 9), lambda i, j: te.sum(first[i, m] * c[m, j], axis=m), name="second")
+    sch = sl.Schedule(sl.workloads.as_workload([a, b, c, second]))
+    for name in ("first", "second"):
+        block = sch.get_block(name)
+        i, j, k = sch.get_loops(block)
+        i0, i1 = sch.split(i, [None, 6])
+        sch.reorder(i0, k, i1, j)
+        sch.reverse_compute_at(sch.cache_write(block, 0, "global"), i0)
+    assert guards(sch.mod) == (4, 0)
+    np.testing.assert_allclose(
+        run(sch.mod, sch.workload), run(sch.workload.mod, sch.workload), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("source", KEPT.values(), ids=KEPT)

@@ -46,11 +46,11 @@ def test_a_sum_covers_all_numbers_once() -> None:
 
 def test_multiples_of_a_part() -> None:
     start = of(ROW * 5)
-    assert of(ROW * 10 + COLUMN).multiple_of(start) == 2
-    assert of(COLUMN).multiple_of(start) == 0
-    assert of(ROW * 7).multiple_of(start) is None
-    assert of(ROW // 6 * 5).multiple_of(start) is None
-    assert of(ROW // 6).multiple_of(of(ROW % 6)) == 0
+    assert of(ROW * 10 + COLUMN).factor_of(start) == 2
+    assert of(COLUMN).factor_of(start) == 0
+    assert of(ROW * 7).factor_of(start) is None
+    assert of(ROW // 6 * 5).factor_of(start) is None
+    assert of(ROW // 6).factor_of(of(ROW % 6)) == 0
 
 
 def test_expressions_are_as_they_were() -> None:

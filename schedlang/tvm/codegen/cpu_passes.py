@@ -1,5 +1,7 @@
 """Lowering for CPUs between passes of ours: arrays at any address, vectors of repeated elements.
 
+Tiles that do not fit come first, see ``last_tiles``.
+
 TVM assumes that every argument starts at a multiple of 64 bytes, does not check it, and loads
 vectors with instructions that fault elsewhere; numpy aligns to 16 bytes. Without the assumption
 LLVM takes the instructions for unaligned vectors, which are as fast on aligned data.
@@ -66,7 +68,7 @@ def _assume_no_alignment(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimF
 
 
 def _pipeline() -> tuple[Any, Any, Any]:
-    """Return TVM's own pipeline between two passes of ours, and TVM's last passes."""
+    """Return TVM's own pipeline between passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
     passes = [EARLIER_LAST_TILES, WITHOUT_STORED_BROADCASTS, lower, weaken]

@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import TensorLoad
 
+from schedlang.tvm.codegen.last_tiles.around import Around, Placed
 from schedlang.tvm.linear import Linear, linear_of
 from schedlang.tvm.parts import bindings_of, conjuncts_of, is_reduced, sequence_of
-from schedlang.tvm.values import constant, found_in, holds, substituted, variables_in
-
-
-@dataclass(frozen=True)
-class Around:
-    """What is known of the loops around a block.
-
-    Attributes
-    ----------
-    extents: of the loops' variables, which begin with 0.
-    outside: the variables of the loops of which an iteration is meant.
-    """
-
-    extents: Mapping[Any, int]
-    outside: Sequence[Any]
-
-    def split(self, linear: Linear) -> tuple[Linear, Linear]:
-        """Return the terms of loops outside, and the others with the constant."""
-        outer = {
-            digit: factor
-            for digit, factor in linear.terms.items()
-            if any(digit.variable.same_as(one) for one in self.outside)
-        }
-        inner = {digit: factor for digit, factor in linear.terms.items() if digit not in outer}
-        return Linear(outer), Linear(inner, linear.constant)
-
-    def less(self, condition: Any) -> Linear | None:
-        """Return what is less than 0 if a condition holds; None for other conditions."""
-        if not isinstance(condition, tirx.LT):
-            return None
-        left, right = (linear_of(side, self.extents) for side in (condition.a, condition.b))
-        return None if left is None or right is None else left.plus(right, -1)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A realized block, and the variables of the loops around it inside an iteration."""
-
-    realize: Any
-    inside: tuple[Any, ...]
+from schedlang.tvm.values import constant, found_in, holds, substituted
 
 
 @dataclass(frozen=True)
@@ -71,35 +33,59 @@ class _Region:
 
 
 def sets_what_it_reads(tensor: Any, blocks: Sequence[Placed], around: Around) -> bool:
-    """Return whether each element that blocks read was set before, in the same iteration.
+    """Return whether what blocks read of a tensor was set before, in the same iteration.
 
-    ``blocks`` are in program order. Loops outside run no reduction. What is unknown counts as not
-    set.
+    And no store sets a part of it alone, or an element several times with what it was. ``blocks``
+    are in program order. Loops outside run nothing but spatial variables. What is unknown counts
+    as not set.
     """
     made: list[_Region] = []
+    reads: list[_Region] = []
     for placed in blocks:
         block = placed.realize.block
         if block.init is not None:
-            made.extend(
-                _at_first(one, placed) for one in _stored(tensor, block.init, placed, around)
-            )
-        for read in _loaded(tensor, placed, around):
+            for first in _stored(tensor, block.init, placed, around):
+                if first is None:
+                    return False
+                made.append(_at_first(first, placed, around))
+        loaded = [*_loaded(tensor, placed, around)]
+        for read in loaded:
             if read is None or not any(_covers(one, read, tensor, around) for one in made):
                 return False
-        made.extend(_stored(tensor, block.body, placed, around))
-    return True
+            reads.append(read)
+        for stored in _stored(tensor, block.body, placed, around):
+            if stored is None or (loaded and not _is_once(stored, around)):
+                return False
+            made.append(stored)
+    return all(
+        _covers(_whatever_inside(one, around), read, tensor, around)
+        for one in made
+        for read in reads
+    )
 
 
-def _at_first(region: _Region, placed: Placed) -> _Region:
+def _at_first(region: _Region, placed: Placed, around: Around) -> _Region:
     """Return what is stored under conditions on a reduction as its first step stores it."""
     reduced = [value for axis, value in bindings_of(placed.realize) if is_reduced(axis)]
-    variables = [one for value in reduced for one in variables_in(value)]
+    known = [linear_of(value, around.extents) for value in reduced]
+    digits = {digit for one in known if one is not None for digit in one.terms}
     conditions = []
     for condition in region.conditions:
-        terms = {d: f for d, f in condition.terms.items() if not holds(variables, d.variable)}
+        terms = {digit: one for digit, one in condition.terms.items() if digit not in digits}
         if terms or condition.constant >= 0:
             conditions.append(Linear(terms, condition.constant))
-    return _Region(region.indices, tuple(conditions), region.inside)
+    return replace(region, conditions=tuple(conditions))
+
+
+def _whatever_inside(region: _Region, around: Around) -> _Region:
+    """Return a region without the conditions that are the same in all tiles."""
+    kept = [one for one in region.conditions if around.split(one)[0].terms]
+    return replace(region, conditions=tuple(kept))
+
+
+def _is_once(region: _Region, around: Around) -> bool:
+    """Return whether no element of a region is stored for several places in a tile."""
+    return all(Linear(inside.terms).covers() for _, inside in map(around.split, region.indices))
 
 
 def _loaded(tensor: Any, placed: Placed, around: Around) -> Iterator[_Region | None]:
@@ -110,13 +96,12 @@ def _loaded(tensor: Any, placed: Placed, around: Around) -> Iterator[_Region | N
                 yield _region(load.indices, placed, around)
 
 
-def _stored(tensor: Any, stmt: Any, placed: Placed, around: Around) -> Iterator[_Region]:
-    """Yield what is known that a statement stores in any case."""
-    for store in sequence_of(stmt):
-        if isinstance(store, tirx.BufferStore) and store.buffer.same_as(tensor):
-            region = _region(store.indices, placed, around)
-            if region is not None:
-                yield region
+def _stored(tensor: Any, stmt: Any, placed: Placed, around: Around) -> Iterator[_Region | None]:
+    """Yield what a statement stores; None for what is unknown, or is not stored in any case."""
+    always = [one for one in sequence_of(stmt) if isinstance(one, tirx.BufferStore)]
+    for store in found_in(stmt, tirx.BufferStore):
+        if store.buffer.same_as(tensor):
+            yield _region(store.indices, placed, around) if holds(always, store) else None
 
 
 def _region(indices: Sequence[Any], placed: Placed, around: Around) -> _Region | None:
@@ -158,7 +143,7 @@ def _covers(made: _Region, read: _Region, tensor: Any, around: Around) -> bool:
 
 
 def _is_alike(condition: Linear, other: Linear, around: Around) -> bool:
-    """Return whether a condition holds wherever the other does."""
+    """Return whether two conditions cut off tiles of one size at the same place."""
     (start, inside), (begin, within) = around.split(condition), around.split(other)
     ends = inside.constant == within.constant and inside.most == within.most
     dense = Linear(inside.terms).covers() and Linear(within.terms).covers()

@@ -8,42 +8,40 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx import BufferStore
 
-from schedlang.tvm.codegen.last_tiles.coverage import Around
+from schedlang.tvm.codegen.last_tiles.around import Around
 from schedlang.tvm.linear import Linear, linear_of
 from schedlang.tvm.parts import bindings_of, conjuncts_of, is_spatial
 from schedlang.tvm.values import constant, found_in, has_loads, holds, variables_in
 
 
 def moves(realize: Any, place: Linear, around: Around) -> bool:
-    """Return whether what a block stores follows from the elements, and these from a place.
+    """Return whether each element that a block stores is the same wherever its tile starts.
 
-    The place in all tiles, or in a tile of the block's own: the start of a tile alone.
+    ``place`` is the place in all tiles or, for what is stored in a tile alone, its start.
     """
     block = realize.block
     axes = [axis.var for axis in block.iter_vars]
     for variable in variables_in(block):
         if not isinstance(variable.ty, tirx.BufferType) and not holds(axes, variable):
             return False
-    moving, others = [], []
+    moving: list[tuple[Any, Linear]] = []
+    indices: list[Linear] = []
     for axis, value in bindings_of(realize):
         linear = linear_of(value, around.extents)
-        if linear is None:
+        factor = None if linear is None else linear.factor_of(place)
+        if linear is None or factor is None or (factor and not is_spatial(axis)):
             return False
-        times = linear.multiple_of(place)
-        if times is None or (times and not is_spatial(axis)):
+        indices.append(linear)
+        if factor:
+            moving.append((axis.var, linear))
+    # Where it is in the tile is in one index alone, and conditions are about indices.
+    for _, index in moving:
+        inside = index.without(place)
+        if not all(one is index or inside.is_apart(one) for one in indices):
             return False
-        rest = linear.plus(place, -times)
-        others.append(rest)
-        if times:
-            moving.append((axis.var, rest))
-    for part in conjuncts_of(realize.predicate):
-        less = around.less(part)
-        if less is None or less.multiple_of(place) is None:
-            return False
-    # A place in the tile is in one index alone.
-    for _, rest in moving:
-        for other in others:
-            if other is not rest and not rest.is_apart(other):
+        for part in conjuncts_of(realize.predicate):
+            less = around.less(part)
+            if less is None or less.factor_of(index) is None:
                 return False
     stores = found_in([one for one in (block.init, block.body) if one is not None], BufferStore)
     return all(_has_indices(store, [variable for variable, _ in moving]) for store in stores)

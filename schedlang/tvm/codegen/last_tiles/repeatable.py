@@ -11,10 +11,13 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 
 from schedlang.tvm.analysis.races.data import impure_calls
-from schedlang.tvm.codegen.last_tiles.coverage import Around, Placed, sets_what_it_reads
-from schedlang.tvm.parts import bindings_of, is_reduced
+from schedlang.tvm.codegen.last_tiles.around import Around, Placed
+from schedlang.tvm.codegen.last_tiles.coverage import sets_what_it_reads
+from schedlang.tvm.parts import bindings_of, is_spatial
 from schedlang.tvm.values import found_in, holds, mentions
 
+# Blocks that access a tensor of a tile: one that sets it, and one that reads it.
+_FEWEST = 2
 # Statements by which tensors may get other names.
 _NAMES = (tirx.DeclBuffer, tirx.AllocBuffer, tirx.While, tirx.AttrStmt, tirx.AssertStmt)
 
@@ -70,10 +73,13 @@ class Owner:
 
         ``part`` are its accesses, ``blocks`` its blocks in program order.
         """
-        reduced = [
-            value for one in blocks for axis, value in bindings_of(one.realize) if is_reduced(axis)
+        not_spatial = [
+            value
+            for one in blocks
+            for axis, value in bindings_of(one.realize)
+            if not is_spatial(axis)
         ]
-        if any(mentions(value, list(around.outside)) for value in reduced):
+        if any(mentions(value, list(around.outside)) for value in not_spatial):
             return False
         private = self.private(part)
         for tensor in self._others(part.writes, private):
@@ -82,11 +88,18 @@ class Owner:
                 return False
         if any(self._nest.writes[tensor] != part.writes[tensor] for tensor in part.reads):
             return False
-        # TVM may put a tensor where one was that is read for the last time.
-        kept = [self._others(one, private) for one in (part.reads, part.writes)]
-        if all(any(holds(self._allocated, tensor) for tensor in one) for one in kept):
+        used = [Accesses(one.realize.block) for one in blocks]
+        if any(self._may_share_memory(one, private) for one in used):
+            return False
+        # One that a block alone accesses would be allocated inside its vectors.
+        if any(sum(one.all_of(tensor) > 0 for one in used) < _FEWEST for tensor in private):
             return False
         return all(sets_what_it_reads(tensor, blocks, around) for tensor in private)
+
+    def _may_share_memory(self, used: Accesses, private: Sequence[Any]) -> bool:
+        """Return whether TVM may put what a block writes where what it reads was."""
+        sides = [self._others(one, private) for one in (used.reads, used.writes)]
+        return all(any(holds(self._allocated, tensor) for tensor in one) for one in sides)
 
     @staticmethod
     def _others(tensors: Iterable[Any], private: Sequence[Any]) -> list[Any]:

@@ -26,11 +26,11 @@ from tvm.tirx import For, ForKind, PrimFunc
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from schedlang.tvm.codegen.last_tiles.coverage import Around, Placed
+from schedlang.tvm.codegen.last_tiles.around import Around, Placed
 from schedlang.tvm.codegen.last_tiles.guards import Guard, each_once, guards_of
 from schedlang.tvm.codegen.last_tiles.moves import moves
 from schedlang.tvm.codegen.last_tiles.repeatable import Accesses, Owner, has_plain_accesses
-from schedlang.tvm.linear import Linear, linear_of
+from schedlang.tvm.linear import Digit, Linear, linear_of
 from schedlang.tvm.parts import (
     all_of,
     bindings_of,
@@ -70,36 +70,29 @@ EARLIER_LAST_TILES = prim_func_pass(_run, opt_level=0)
 
 @dataclass(frozen=True)
 class _Tile:
-    """A tile that starts earlier where it is the last one.
-
-    Attributes
-    ----------
-    stop: a tile that starts there or later has no work to do.
-    variable: of its start.
-    """
+    """A tile that starts earlier where it is the last one, and the variable of its start."""
 
     guard: Guard
-    stop: int
     variable: Any
 
     @property
-    def _begin(self) -> Any:
-        return self.guard.start.expression(self._kind)
-
-    @property
-    def _kind(self) -> str:
+    def kind(self) -> str:
+        """Type of the variable."""
         return str(self.variable.ty.dtype)
 
-    def bound(self) -> Any:
-        """Return the statement that computes its start."""
-        latest = tirx.const(self.guard.latest, self._kind)
-        return tirx.Bind(self.variable, tirx.min(self._begin, latest))
+    @property
+    def begin(self) -> Any:
+        """Where it starts without that."""
+        return self.guard.start.expression(self.kind)
 
-    def condition(self) -> list[Any]:
-        """Return the condition that a tile has work to do, where some have none."""
-        if self.guard.start.most < self.stop:
-            return []
-        return [self._begin < tirx.const(self.stop, self._kind)]
+    def moved(self, linear: Linear) -> Linear:
+        """Return an index or condition of a tile that starts earlier."""
+        factor = linear.factor_of(self.guard.start)
+        if not factor:
+            return linear
+        values = self.guard.latest + 1
+        start = Linear({Digit(self.variable, 1, values, values): factor})
+        return linear.plus(self.guard.start, -factor).plus(start)
 
 
 class _Nest:
@@ -142,20 +135,17 @@ class _Nest:
         guard: Guard, blocks: Sequence[Placed], private: Sequence[Any], around: Around
     ) -> _Tile | None:
         """Return the tile of a guard, if all that is computed follows from where it starts."""
-        stops = []
         for realize in (one.realize for one in blocks):
-            if all(holds(private, tensor) for tensor in Accesses(realize.block).writes):
-                if not moves(realize, guard.start, around):
+            place = guard.start
+            if not all(holds(private, tensor) for tensor in Accesses(realize.block).writes):
+                own = [one for one in guards_of(realize, around) if one.is_like(guard)]
+                if not own:
                     return None
-                continue
-            own = next((one for one in guards_of(realize, around) if one.is_like(guard)), None)
-            if own is None or not moves(realize, own.whole, around):
+                place = own[0].whole
+            if not moves(realize, place, around):
                 return None
-            stops.append(own.stop)
-        if not stops:
-            return None
         kind = next(iter(guard.start.terms)).variable.ty
-        return _Tile(guard, max(stops), tirx.Var("start", kind))
+        return _Tile(guard, tirx.Var("start", kind))
 
 
 def _is_plain(loop: Any) -> bool:
@@ -185,18 +175,14 @@ def _collect(stmt: Any, inside: tuple[Any, ...], blocks: list[Placed]) -> bool:
 def _changed(body: Any, tiles: Sequence[_Tile], around: Around) -> Any:
     """Return the body of loops, of which the last tiles start earlier."""
 
-    def moved(linear: Linear, kind: str) -> Any:
-        added = []
+    def moved(linear: Linear) -> Linear:
         for tile in tiles:
-            times = linear.multiple_of(tile.guard.start) or 0
-            if times:
-                linear = linear.plus(tile.guard.start, -times)
-                added.append(tile.variable * times)
-        return sum(added, linear.expression(kind))
+            linear = tile.moved(linear)
+        return linear
 
     def value_of(value: Any) -> Any:
         linear = linear_of(value, around.extents)
-        return value if linear is None else moved(linear, str(value.ty.dtype))
+        return value if linear is None else moved(linear).expression(str(value.ty.dtype))
 
     def changed(realize: Any) -> Any:
         kept = []
@@ -204,24 +190,19 @@ def _changed(body: Any, tiles: Sequence[_Tile], around: Around) -> Any:
             less = around.less(part)
             if less is None:
                 kept.append(part)
-            elif not _always(less, [tile.guard for tile in tiles]):
+            elif moved(less).most >= 0:
                 kind = str(part.a.ty.dtype)
-                kept.append(tirx.LT(moved(less, kind), tirx.const(0, kind)))
+                kept.append(tirx.LT(moved(less).expression(kind), tirx.const(0, kind)))
         values = [value_of(value) for _, value in bindings_of(realize)]
         return SBlockRealize(values, all_of(kept), realize.block)
 
+    statements, conditions = [], []
+    for tile in tiles:
+        latest = tirx.const(tile.guard.latest, tile.kind)
+        statements.append(tirx.Bind(tile.variable, tirx.min(tile.begin, latest)))
+        if tile.guard.start.most >= tile.guard.stop:
+            # Other tiles have no work.
+            conditions.append(tile.begin < tirx.const(tile.guard.stop, tile.kind))
     inside = structural_map(body, (SBlockRealize, changed), order="post")
-    found = sequence([*(tile.bound() for tile in tiles), *sequence_of(inside)])
-    conditions = [one for tile in tiles for one in tile.condition()]
+    found = sequence([*statements, *sequence_of(inside)])
     return tirx.IfThenElse(all_of(conditions), found, None) if conditions else found
-
-
-def _always(less: Linear, guards: Sequence[Guard]) -> bool:
-    """Return whether a condition always holds where the last tiles start earlier."""
-    rest, most = less, 0
-    for guard in guards:
-        count = less.multiple_of(guard.start) or 0
-        if count > 0:
-            rest = rest.plus(guard.start, -count)
-            most += count * guard.latest
-    return rest.most + most < 0

@@ -400,4 +400,60 @@ def main(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
                 S[v] = A[v]
                 B[v] = A[v] * T.float32(2)
 """,
+    "a sum of which the tile leaves out a part": """
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((1,), "float32")
+    for i in range(3):
+        with T.sblock("zero"):
+            v = T.axis.spatial(1, 0)
+            S[v] = T.float32(0)
+        for j in range(4):
+            with T.sblock("S"):
+                v = T.axis.spatial(1, 0)
+                r = T.axis.reduce(4, j)
+                T.where(i * 4 + j < 11)
+                S[v] = S[v] + A[r]
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[0]
+""",
+    "elements that two blocks count in turns": """
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((16,), "float32")
+    U = T.sblock_alloc_buffer((16,), "float32")
+    for i in range(3):
+        for j in range(6):
+            with T.sblock("zero"):
+                v = T.axis.spatial(16, i * 4 + j)
+                S[v] = T.float32(0)
+        for j, k in T.grid(2, 4):
+            with T.sblock("U"):
+                v = T.axis.spatial(16, i * 4 + j * 2 + k)
+                U[v] = S[v] + A[v]
+            with T.sblock("S"):
+                v = T.axis.spatial(16, i * 4 + j * 2 + k)
+                S[v] = U[v]
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[v]
+""",
+    "gaps that were not computed before": """
+def main(A: T.Buffer((7,), "float32"), B: T.Buffer((11,), "float32")):
+    S = T.sblock_alloc_buffer((21,), "float32")
+    for i in range(3):
+        for j in range(7):
+            with T.sblock("S"):
+                v = T.axis.spatial(21, i * 8 + j)
+                T.where(i * 8 + j < 21)
+                S[v] = A[v % 8]
+        for j in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(11, i * 4 + j)
+                T.where(i * 4 + j < 11)
+                B[v] = S[v * 2]
+""",
 }

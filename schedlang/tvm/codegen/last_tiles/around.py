@@ -1,4 +1,4 @@
-"""Where blocks are: the loops around them, and what their conditions say of these."""
+"""The loops around blocks, and the conditions of blocks as sums."""
 
 from __future__ import annotations
 

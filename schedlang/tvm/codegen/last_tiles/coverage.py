@@ -32,12 +32,14 @@ class _Region:
     inside: tuple[Any, ...]
 
 
-def sets_what_it_reads(tensor: Any, blocks: Sequence[Placed], around: Around) -> bool:
+def sets_what_it_reads(
+    tensor: Any, private: Sequence[Any], blocks: Sequence[Placed], around: Around
+) -> bool:
     """Return whether what blocks read of a tensor was set before, in the same iteration.
 
-    And no store sets a part of it alone, or an element several times with what it was. ``blocks``
-    are in program order. Loops outside run nothing but spatial variables. What is unknown counts
-    as not set.
+    And no store covers a read only in part, or stores an element several times that depends on
+    ``private`` tensors, of which it is one. ``blocks`` are in program order. Loops outside run
+    nothing but spatial variables. What is unknown counts as not set.
     """
     made: list[_Region] = []
     reads: list[_Region] = []
@@ -48,13 +50,13 @@ def sets_what_it_reads(tensor: Any, blocks: Sequence[Placed], around: Around) ->
                 if first is None:
                     return False
                 made.append(_at_first(first, placed, around))
-        loaded = [*_loaded(tensor, placed, around)]
-        for read in loaded:
+        for read in _loaded(tensor, placed, around):
             if read is None or not any(_covers(one, read, tensor, around) for one in made):
                 return False
             reads.append(read)
+        depends = any(holds(private, load.source) for load in found_in(block.body, TensorLoad))
         for stored in _stored(tensor, block.body, placed, around):
-            if stored is None or (loaded and not _is_once(stored, around)):
+            if stored is None or (depends and not _is_once(stored, around)):
                 return False
             made.append(stored)
     return all(
@@ -78,13 +80,13 @@ def _at_first(region: _Region, placed: Placed, around: Around) -> _Region:
 
 
 def _whatever_inside(region: _Region, around: Around) -> _Region:
-    """Return a region without the conditions that are the same in all tiles."""
+    """Return a region without the conditions that do not depend on loops outside."""
     kept = [one for one in region.conditions if around.split(one)[0].terms]
     return replace(region, conditions=tuple(kept))
 
 
 def _is_once(region: _Region, around: Around) -> bool:
-    """Return whether no element of a region is stored for several places in a tile."""
+    """Return whether each element is stored at most once in an iteration."""
     return all(Linear(inside.terms).covers() for _, inside in map(around.split, region.indices))
 
 
@@ -143,7 +145,7 @@ def _covers(made: _Region, read: _Region, tensor: Any, around: Around) -> bool:
 
 
 def _is_alike(condition: Linear, other: Linear, around: Around) -> bool:
-    """Return whether two conditions cut off tiles of one size at the same place."""
+    """Return whether two conditions keep the same part of each tile."""
     (start, inside), (begin, within) = around.split(condition), around.split(other)
     ends = inside.constant == within.constant and inside.most == within.most
     dense = Linear(inside.terms).covers() and Linear(within.terms).covers()

@@ -26,13 +26,18 @@ class Guard:
     stop: int
 
     @property
+    def size(self) -> int:
+        """The extent of a tile."""
+        return self.inside.most + 1
+
+    @property
     def latest(self) -> int:
         """The latest start of a tile of which all is inside."""
-        return self.stop - 1 - self.inside.most
+        return self.stop - self.size
 
     @property
     def whole(self) -> Linear:
-        """The place in all tiles."""
+        """The index in the whole loop, ``start + inside``."""
         return self.start.plus(self.inside)
 
     def is_like(self, other: Guard) -> bool:
@@ -40,7 +45,7 @@ class Guard:
         return self.start.terms == other.start.terms and self.latest == other.latest
 
     def is_apart(self, other: Guard) -> bool:
-        """Whether the start of a tile says nothing of the other's."""
+        """Whether the two starts are independent."""
         return self.start.is_apart(other.start)
 
 
@@ -61,7 +66,7 @@ def guards_of(realize: Any, around: Around) -> list[Guard]:
 
 
 def _guard_of(less: Linear, around: Around) -> Guard | None:
-    """Return what cuts off the last of dense tiles, of which some may start earlier."""
+    """Return a condition as a guard, if its tiles are dense and the last one does not fit."""
     start, rest = around.split(less)
     inside, stop = Linear(rest.terms), -rest.constant
     size = inside.most + 1

@@ -1,4 +1,4 @@
-"""Whether what a block stores depends on where it is in all tiles, and not in its own."""
+"""Whether what a block stores depends on the index alone, and not on where its tile starts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from tvm import tirx
 from tvm.tirx import BufferStore
 
 from schedlang.tvm.codegen.last_tiles.around import Around
+from schedlang.tvm.codegen.last_tiles.guards import Guard
 from schedlang.tvm.linear import Linear, linear_of
-from schedlang.tvm.parts import bindings_of, conjuncts_of, is_spatial
+from schedlang.tvm.parts import bindings_of, conjuncts_of
 from schedlang.tvm.values import constant, found_in, has_loads, holds, variables_in
 
 
-def moves(realize: Any, place: Linear, around: Around) -> bool:
-    """Return whether each element that a block stores is the same wherever its tile starts.
+def moves(realize: Any, guard: Guard, around: Around, *, in_tile: bool) -> bool:
+    """Return whether a stored element depends on its index alone, not on the tile's start.
 
-    ``place`` is the place in all tiles or, for what is stored in a tile alone, its start.
+    ``guard`` is that of the tile. With ``in_tile``, the block stores in tensors of the tile, and
+    may have other guards.
     """
-    block = realize.block
+    block, place = realize.block, guard.start if in_tile else guard.whole
     axes = [axis.var for axis in block.iter_vars]
     for variable in variables_in(block):
         if not isinstance(variable.ty, tirx.BufferType) and not holds(axes, variable):
@@ -29,20 +31,28 @@ def moves(realize: Any, place: Linear, around: Around) -> bool:
     for axis, value in bindings_of(realize):
         linear = linear_of(value, around.extents)
         factor = None if linear is None else linear.factor_of(place)
-        if linear is None or factor is None or (factor and not is_spatial(axis)):
+        if linear is None or factor is None:
+            return False
+        inside = linear.without(place)
+        # Between tiles of tensors of a tile, nothing is left that was not computed before.
+        if in_tile and inside.most - inside.least + 1 < abs(factor) * guard.size:
             return False
         indices.append(linear)
         if factor:
             moving.append((axis.var, linear))
-    # Where it is in the tile is in one index alone, and conditions are about indices.
+    # Where it is in the tile is in one index alone.
     for _, index in moving:
         inside = index.without(place)
         if not all(one is index or inside.is_apart(one) for one in indices):
             return False
-        for part in conjuncts_of(realize.predicate):
-            less = around.less(part)
-            if less is None or less.factor_of(index) is None:
-                return False
+    # Conditions are about the indices that move, or about what does not.
+    for part in conjuncts_of(realize.predicate):
+        less = around.less(part)
+        factor = None if less is None else less.factor_of(place)
+        if less is None or factor is None or (factor and not moving):
+            return False
+        if any(less.factor_of(index) is None for _, index in moving):
+            return False
     stores = found_in([one for one in (block.init, block.body) if one is not None], BufferStore)
     return all(_has_indices(store, [variable for variable, _ in moving]) for store in stores)
 

@@ -91,10 +91,10 @@ class Owner:
         used = [Accesses(one.realize.block) for one in blocks]
         if any(self._may_share_memory(one, private) for one in used):
             return False
-        # One that a block alone accesses would be allocated inside its vectors.
+        # TVM would allocate a tensor of one block inside its vectorized loop.
         if any(sum(one.all_of(tensor) > 0 for one in used) < _FEWEST for tensor in private):
             return False
-        return all(sets_what_it_reads(tensor, blocks, around) for tensor in private)
+        return all(sets_what_it_reads(tensor, private, blocks, around) for tensor in private)
 
     def _may_share_memory(self, used: Accesses, private: Sequence[Any]) -> bool:
         """Return whether TVM may put what a block writes where what it reads was."""

@@ -82,7 +82,7 @@ class _Tile:
 
     @property
     def begin(self) -> Any:
-        """Where it starts without that."""
+        """Where it starts otherwise."""
         return self.guard.start.expression(self.kind)
 
     def moved(self, linear: Linear) -> Linear:
@@ -136,13 +136,14 @@ class _Nest:
     ) -> _Tile | None:
         """Return the tile of a guard, if all that is computed follows from where it starts."""
         for realize in (one.realize for one in blocks):
-            place = guard.start
-            if not all(holds(private, tensor) for tensor in Accesses(realize.block).writes):
-                own = [one for one in guards_of(realize, around) if one.is_like(guard)]
-                if not own:
+            own = guard
+            in_tile = all(holds(private, one) for one in Accesses(realize.block).writes)
+            if not in_tile:
+                alike = [one for one in guards_of(realize, around) if one.is_like(guard)]
+                if not alike:
                     return None
-                place = own[0].whole
-            if not moves(realize, place, around):
+                own = alike[0]
+            if not moves(realize, own, around, in_tile=in_tile):
                 return None
         kind = next(iter(guard.start.terms)).variable.ty
         return _Tile(guard, tirx.Var("start", kind))
@@ -151,6 +152,7 @@ class _Nest:
 def _is_plain(loop: Any) -> bool:
     known = constant(loop.min) == 0 and constant(loop.extent) is not None
     annotated = any(not str(key).startswith(_PRAGMA) for key in loop.annotations)
+    known = known and str(loop.loop_var.ty.dtype).startswith("int")
     return known and loop.step is None and loop.kind in _INNER and not annotated
 
 

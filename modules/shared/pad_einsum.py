@@ -28,8 +28,9 @@ from schedlang.spaces.module import module
 # A loop has good tiles if one of its divisors lies in this range: this many rows of accumulators
 # keep a core busy and fit into its registers.
 _FEW_ROWS, _MANY_ROWS = 4, 14
-# Prior probability of not padding a poor extent that is reduced.
-_LEFT_POOR = 0.05
+# Prior probability of not padding a poor extent: of the result, where code for CPUs computes tiles
+# that overlap, at full speed; and of a sum, where an instruction needs whole tiles.
+_UNPADDED, _UNPADDED_SUM = 0.5, 0.05
 # Exponent of the prior: padding that adds a tenth is half as likely as padding that adds nothing.
 _WASTE_PENALTY = 8
 
@@ -70,7 +71,6 @@ def pad_einsum(
     rows: Sequence[int] = (4, 6, 8, 12),
     terms: Sequence[int] = (),
     max_waste: float = 0.25,
-    unpadded: float = 0.05,
 ) -> None:
     """Pad the poor extents of a matrix product (or another einsum) to multiples of good tiles.
 
@@ -84,16 +84,16 @@ def pad_einsum(
     of ``rows``. A reduced extent is rounded up to a multiple of one of ``terms``, if any are given
     (an instruction that sums 4 products at a time needs multiples of 4). The multiple of each poor
     extent is drawn; 1, no padding, is always possible, and multiples that add more than
-    ``max_waste`` (a fraction of the extent) are excluded. ``unpadded`` is the prior probability of
-    1 for spatial extents: code for CPUs computes tiles that overlap there, at full speed, and that
-    for GPUs tests each element.
+    ``max_waste`` (a fraction of the extent) are excluded.
 
-    In contrast to a predicated split, the inner loops run without tests and in whole vectors, at
-    the price of copying the operand that grows in its last dimension, and the result. Both copies
-    are blocks: ``random_compute_location`` places the first, ``place_padded_result`` the second.
+    In contrast to a predicated split, the inner loops run without tests and in whole vectors on any
+    machine, at the price of copying the operand that grows in its last dimension, and the result.
+    Both copies are blocks: ``random_compute_location`` places the first, and
+    ``place_padded_result`` the second.
     """
     _check(lanes, vectors, rows, terms)
-    _check_fractions(max_waste=max_waste, unpadded=unpadded)
+    if not 0 <= max_waste <= 1:
+        raise SpaceError(f"pad_einsum(max_waste={max_waste!r}): give a fraction, 0 to 1")
     require(has_trivial_binding(sch, block), "it is scheduled already")
     einsum = find_einsum(sch, block)
     require(einsum is not None, "it is no sum of products")
@@ -121,7 +121,7 @@ def pad_einsum(
         if len(multiples) == 1:
             drawn.append(1)
             continue
-        left = _LEFT_POOR if position in einsum.reduced else unpadded
+        left = _UNPADDED_SUM if position in einsum.reduced else _UNPADDED
         probs = _prior(extent, multiples, left)
         site = f"pad:{name}:{sch.get(loop).loop_var.name}"
         drawn.append(sch.sample_categorical(multiples, probs, name=site))
@@ -157,12 +157,6 @@ def _check(
             raise SpaceError(f"pad_einsum({name}={values!r}): give integers of at least 1")
         if len(set(values)) < len(values):
             raise SpaceError(f"pad_einsum({name}={values!r}): give each integer once")
-
-
-def _check_fractions(**fractions: float) -> None:
-    for name, value in fractions.items():
-        if not 0 <= value <= 1:
-            raise SpaceError(f"pad_einsum({name}={value!r}): give a fraction, 0 to 1")
 
 
 _AT_ROOT = -1

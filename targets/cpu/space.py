@@ -22,8 +22,6 @@ from schedlang.targets.cpu.machine import CPUMachine
 # the stored axis. The alternatives are in the space because some program may need them.
 _REGISTER_TILES = 0.9
 _USUAL = 0.95
-# Probability that a poor extent is not padded: its tiles overlap instead.
-_UNPADDED = 0.5
 # As a producer's place, each loop is this many times as likely as the loop around it.
 _OUTER_LOCATIONS = 0.75
 # Operations and accesses to elements from which on a program is worth threads everywhere.
@@ -56,7 +54,7 @@ def cpu_space(target: CPUMachine, *, priors: bool = True) -> Space:
         [
             inline_constants,
             auto_inline(always_in_spatial_programs=True, unordered_prob=usual),
-            pad_einsum(lanes=lanes, unpadded=_UNPADDED if priors else 0.5),
+            pad_einsum(lanes=lanes),
             add_rfactor(cores=target.cores, vector_lanes=lanes if priors else 0),
             tiling.as_module("multi_level_tiling"),
             place_padded_result,

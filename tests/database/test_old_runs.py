@@ -52,8 +52,10 @@ def test_an_old_run_goes_on_where_the_rest_is_proposed_otherwise(name: str, tmp_
         measured = {record.program_key for record in database.query()}
     measurer = Hashed()
     found = call(name, str(path), first=False, measurer=measurer)
-    assert len({key for _, key, _ in found}) == len(found) == TRIALS
-    assert measurer.measured == CONTINUED[name]["measured"]
+    # The default schedule of one task is another one since, as tiles may overlap.
+    proposed = [key for number, key, _ in found if number is not None]
+    assert len(set(proposed)) == len(proposed) == TRIALS == len(found) - 1
+    assert measurer.measured == CONTINUED[name]["measured"] + 1
     assert runs_of(path) == before
     with open_database(path) as database:
         keys = [record.program_key for record in database.query()]

@@ -172,7 +172,7 @@ def test_the_multiples_and_their_prior() -> None:
     sch = sampled(matmul(1000, 1000, 8), PAD)
     prior = sch.trace.distributions["pad:C:j"]
     assert list(prior.support()) == [1, 16, 32, 48, 64]
-    assert np.exp(prior.log_prob(1)) == pytest.approx(0.05)
+    assert np.exp(prior.log_prob(1)) == pytest.approx(0.5)
     assert prior.log_prob(16) == prior.log_prob(48) > prior.log_prob(32) == prior.log_prob(64)
     ratio = prior.log_prob(32) - prior.log_prob(16)
     assert np.exp(ratio) == pytest.approx((1008 / 1024) ** 8)
@@ -229,7 +229,6 @@ def test_it_comes_before_tiling() -> None:
         ({"vectors": (1, 1)}, r"pad_einsum\(vectors=\(1, 1\)\): give each integer once"),
         ({"terms": "4"}, r"pad_einsum\(terms='4'\): give integers of at least 1"),
         ({"max_waste": 25}, r"pad_einsum\(max_waste=25\): give a fraction, 0 to 1"),
-        ({"unpadded": 1.5}, r"pad_einsum\(unpadded=1.5\): give a fraction, 0 to 1"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
@@ -239,8 +238,9 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 
 
 def test_extents_may_be_left_to_tiles_that_overlap() -> None:
-    """Those of the result; a reduced one is padded for the instruction that needs it."""
-    module = pad_einsum(lanes=16, terms=(4,), unpadded=1.0)
-    decisions = [sampled(ragged(), module, seed=seed).trace.decisions for seed in range(8)]
-    assert {one["pad:C:i"] for one in decisions} == {one["pad:C:j"] for one in decisions} == {1}
-    assert 4 in {one["pad:C:k"] for one in decisions}
+    """Half of those of the result; a sum is padded for the instruction that needs it."""
+    module = pad_einsum(lanes=16, terms=(4,))
+    decisions = [sampled(ragged(), module, seed=seed).trace.decisions for seed in range(40)]
+    for site in ("pad:C:i", "pad:C:j"):
+        assert 10 <= sum(one[site] == 1 for one in decisions) <= 30
+    assert sum(one["pad:C:k"] == 4 for one in decisions) > 30

@@ -91,9 +91,7 @@ def pad_einsum(
     Both copies are blocks: ``random_compute_location`` places the first, and
     ``place_padded_result`` the second.
     """
-    _check(lanes, vectors, rows, terms)
-    if not 0 <= max_waste <= 1:
-        raise SpaceError(f"pad_einsum(max_waste={max_waste!r}): give a fraction, 0 to 1")
+    _check(lanes, vectors, rows, terms, max_waste)
     require(has_trivial_binding(sch, block), "it is scheduled already")
     einsum = find_einsum(sch, block)
     require(einsum is not None, "it is no sum of products")
@@ -149,6 +147,7 @@ def _check(
     vectors: Sequence[int],
     rows: Sequence[int],
     terms: Sequence[int],
+    max_waste: float,
 ) -> None:
     check_positive("pad_einsum", lanes=lanes)
     named = {"vectors": vectors, "rows": rows, "terms": terms}
@@ -157,6 +156,10 @@ def _check(
             raise SpaceError(f"pad_einsum({name}={values!r}): give integers of at least 1")
         if len(set(values)) < len(values):
             raise SpaceError(f"pad_einsum({name}={values!r}): give each integer once")
+    if not 0 <= max_waste <= 1:
+        raise SpaceError(
+            f"pad_einsum(max_waste={max_waste}): give a fraction of the extent, 0 to 1"
+        )
 
 
 _AT_ROOT = -1

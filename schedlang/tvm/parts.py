@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -61,6 +62,34 @@ def bindings_of(realize: Any) -> list[tuple[Any, Any]]:
     """Return each variable of a block, as its axis, with the value that it is bound to."""
     # Slices: iterating over an FFI array takes much longer, and replays do this a lot.
     return list(zip(realize.block.iter_vars[:], realize.iter_values[:], strict=True))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A realized block, and the loops around it from the outside in."""
+
+    realize: Any
+    loops: tuple[Any, ...]
+
+
+def placed_blocks(stmt: Any, loops: tuple[Any, ...] = ()) -> list[Placed] | None:
+    """Return the realized blocks of loops and sequences, in order; None for other statements.
+
+    Blocks inside others are left out. ``loops`` are around the statement, and count as well.
+    """
+    if isinstance(stmt, tirx.For):
+        return placed_blocks(stmt.body, (*loops, stmt))
+    if isinstance(stmt, SBlockRealize):
+        return [Placed(stmt, loops)]
+    if not isinstance(stmt, tirx.SeqStmt):
+        return None
+    found: list[Placed] = []
+    for part in stmt.seq:
+        placed = placed_blocks(part, loops)
+        if placed is None:
+            return None
+        found += placed
+    return found
 
 
 class Regions:

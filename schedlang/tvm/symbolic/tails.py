@@ -12,18 +12,10 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from schedlang.tvm.parts import all_of, changed_loop, conjuncts_of
+from schedlang.tvm.parts import Placed, all_of, changed_loop, conjuncts_of, placed_blocks
 
 # Largest extent of a loop that has versions: one for each number of iterations below it.
 _MOST = 16
-
-
-@dataclass(frozen=True)
-class _Realize:
-    """A block, and the loops around it from the outside in."""
-
-    realize: Any
-    loops: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -63,25 +55,19 @@ def cut_of(stmt: Any, known: Sequence[Any]) -> Cut | None:
     That is of loops with the same constant extent, of which guards run the first ``n`` iterations,
     and ``n`` follows from the variables in ``known``. None for a statement of any other form.
     """
-    blocks: list[_Realize] = []
-    return _cut_of(blocks, known) if _collect(stmt, (), blocks) else None
+    blocks = placed_blocks(stmt)
+    if blocks is None or any(_has_guards_inside(one.realize.block) for one in blocks):
+        return None
+    return _cut_of(blocks, known)
 
 
-def _collect(stmt: Any, loops: tuple[Any, ...], blocks: list[_Realize]) -> bool:
-    """Note the blocks of loops and sequences; return whether there is nothing else."""
-    if isinstance(stmt, tirx.For):
-        return _collect(stmt.body, (*loops, stmt), blocks)
-    if isinstance(stmt, SBlockRealize):
-        blocks.append(_Realize(stmt, loops))
-        inner: list[Any] = []
-        structural_walk(stmt.block, (SBlockRealize, inner.append), order="pre")
-        return not any(conjuncts_of(one.predicate) for one in inner)
-    return isinstance(stmt, tirx.SeqStmt) and all(
-        [_collect(part, loops, blocks) for part in stmt.seq]
-    )
+def _has_guards_inside(block: Any) -> bool:
+    inner: list[Any] = []
+    structural_walk(block, (SBlockRealize, inner.append), order="pre")
+    return any(conjuncts_of(one.predicate) for one in inner)
 
 
-def _cut_of(blocks: Sequence[_Realize], known: Sequence[Any]) -> Cut | None:
+def _cut_of(blocks: Sequence[Placed], known: Sequence[Any]) -> Cut | None:
     analyzer = Analyzer()
     left, extents = None, set()
     variables: list[Any] = []

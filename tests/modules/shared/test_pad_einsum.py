@@ -228,7 +228,7 @@ def test_it_comes_before_tiling() -> None:
         ({"rows": (4, 0)}, r"pad_einsum\(rows=\(4, 0\)\): give integers of at least 1"),
         ({"vectors": (1, 1)}, r"pad_einsum\(vectors=\(1, 1\)\): give each integer once"),
         ({"terms": "4"}, r"pad_einsum\(terms='4'\): give integers of at least 1"),
-        ({"max_waste": 25}, r"pad_einsum\(max_waste=25\): give a fraction, 0 to 1"),
+        ({"max_waste": 25}, r"pad_einsum\(max_waste=25\): give a fraction of the extent, 0 to 1"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], message: str) -> None:

@@ -40,11 +40,3 @@ class Around:
             return None
         left, right = (linear_of(side, self.extents) for side in (condition.a, condition.b))
         return None if left is None or right is None else left.plus(right, -1)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A realized block, and the variables of the loops around it inside an iteration."""
-
-    realize: Any
-    inside: tuple[Any, ...]

@@ -10,9 +10,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from schedlang.tvm.codegen.last_tiles.around import Around, Placed
+from schedlang.tvm.codegen.last_tiles.around import Around
 from schedlang.tvm.linear import Linear, linear_of
-from schedlang.tvm.parts import bindings_of, conjuncts_of, is_reduced, sequence_of
+from schedlang.tvm.parts import Placed, bindings_of, conjuncts_of, is_reduced, sequence_of
 from schedlang.tvm.values import constant, found_in, holds, substituted
 
 
@@ -24,12 +24,12 @@ class _Region:
     ----------
     indices: one for each dimension.
     conditions: under which they are accessed.
-    inside: variables of the loops around it.
+    loops: around it, in an iteration.
     """
 
     indices: tuple[Linear, ...]
     conditions: tuple[Linear, ...]
-    inside: tuple[Any, ...]
+    loops: tuple[Any, ...]
 
 
 def sets_what_it_reads(
@@ -114,7 +114,7 @@ def _region(indices: Sequence[Any], placed: Placed, around: Around) -> _Region |
     if None in found or None in conditions:
         return None
     known = [one for one in found if one is not None]
-    return _Region(tuple(known), tuple(one for one in conditions if one is not None), placed.inside)
+    return _Region(tuple(known), tuple(one for one in conditions if one is not None), placed.loops)
 
 
 def _covers(made: _Region, read: _Region, tensor: Any, around: Around) -> bool:
@@ -122,7 +122,7 @@ def _covers(made: _Region, read: _Region, tensor: Any, around: Around) -> bool:
 
     Of the loops around both, it was made in the same iteration.
     """
-    shared = [one for one in made.inside if holds(read.inside, one)]
+    shared = [loop.loop_var for loop in made.loops if holds(read.loops, loop)]
     around = Around(around.extents, [*around.outside, *shared])
     extents = [constant(extent) for extent in tensor.ty.shape]
     for condition in made.conditions:

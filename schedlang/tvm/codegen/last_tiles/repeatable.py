@@ -11,9 +11,9 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 
 from schedlang.tvm.analysis.races.data import impure_calls
-from schedlang.tvm.codegen.last_tiles.around import Around, Placed
+from schedlang.tvm.codegen.last_tiles.around import Around
 from schedlang.tvm.codegen.last_tiles.coverage import sets_what_it_reads
-from schedlang.tvm.parts import bindings_of, is_spatial
+from schedlang.tvm.parts import Placed, bindings_of, is_spatial
 from schedlang.tvm.values import found_in, holds, mentions
 
 # Blocks that access a tensor of a tile: one that sets it, and one that reads it.
@@ -51,13 +51,14 @@ class Owner:
 
     Parameters
     ----------
-    root: the realized root block of a program that ``has_plain_accesses``.
-    nest: a statement directly in it.
+    allocated: the tensors that the root block allocates.
+    program: accesses of a program that ``has_plain_accesses``.
+    nest: a statement directly in its root block.
     """
 
-    def __init__(self, root: Any, nest: Any) -> None:
-        self._allocated = [*root.block.alloc_buffers]
-        self._program = Accesses(root)
+    def __init__(self, allocated: Sequence[Any], program: Accesses, nest: Any) -> None:
+        self._allocated = allocated
+        self._program = program
         self._nest = Accesses(nest)
 
     def private(self, part: Accesses) -> list[Any]:
@@ -68,10 +69,12 @@ class Owner:
             if 0 < part.all_of(tensor) == self._program.all_of(tensor)
         ]
 
-    def may_repeat(self, part: Accesses, blocks: Sequence[Placed], around: Around) -> bool:
+    def may_repeat(
+        self, part: Accesses, private: Sequence[Any], blocks: Sequence[Placed], around: Around
+    ) -> bool:
         """Return whether the body of loops may compute the same elements in several iterations.
 
-        ``part`` are its accesses, ``blocks`` its blocks in program order.
+        ``part`` are its accesses, ``private`` its own tensors, ``blocks`` its blocks in order.
         """
         not_spatial = [
             value
@@ -81,7 +84,6 @@ class Owner:
         ]
         if any(mentions(value, list(around.outside)) for value in not_spatial):
             return False
-        private = self.private(part)
         for tensor in self._others(part.writes, private):
             others = self._nest.all_of(tensor) != part.all_of(tensor)
             if others or part.reads[tensor] or part.writes[tensor] > 1:

@@ -26,16 +26,18 @@ from tvm.tirx import For, ForKind, PrimFunc
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from schedlang.tvm.codegen.last_tiles.around import Around, Placed
+from schedlang.tvm.codegen.last_tiles.around import Around
 from schedlang.tvm.codegen.last_tiles.guards import Guard, each_once, guards_of
 from schedlang.tvm.codegen.last_tiles.moves import moves
 from schedlang.tvm.codegen.last_tiles.repeatable import Accesses, Owner, has_plain_accesses
 from schedlang.tvm.linear import Digit, Linear, linear_of
 from schedlang.tvm.parts import (
+    Placed,
     all_of,
     bindings_of,
     changed_loop,
     conjuncts_of,
+    placed_blocks,
     sequence,
     sequence_of,
 )
@@ -56,8 +58,9 @@ def with_earlier_last_tiles(func: PrimFunc) -> PrimFunc:
     guarded = any(conjuncts_of(one.predicate) for one in found_in(root, SBlockRealize))
     if not guarded or not has_plain_accesses(root):
         return func
+    allocated, program = root.block.alloc_buffers[:], Accesses(root)
     nests = sequence_of(root.block.body)
-    changed = [_Nest(root, nest).of(nest, ()) for nest in nests]
+    changed = [_Nest(Owner(allocated, program, nest), nest).of(nest, ()) for nest in nests]
     return with_root_body(func, sequence(changed))
 
 
@@ -98,8 +101,8 @@ class _Tile:
 class _Nest:
     """Makes the loops of one nest start their last tiles earlier."""
 
-    def __init__(self, root: Any, nest: Any) -> None:
-        self._owner = Owner(root, nest)
+    def __init__(self, owner: Owner, nest: Any) -> None:
+        self._owner = owner
         loops = [loop for loop in found_in(nest, For) if _is_plain(loop)]
         self._extents: dict[Any, int] = {loop.loop_var: int(loop.extent) for loop in loops}
         self._is_known = len(self._extents) == len(loops)
@@ -114,15 +117,17 @@ class _Nest:
         return changed_loop(stmt, self._earlier(self.of(stmt.body, loops), loops))
 
     def _earlier(self, body: Any, loops: Sequence[Any]) -> Any:
-        blocks: list[Placed] = []
-        if not self._is_known or not _collect(body, (), blocks):
+        blocks = placed_blocks(body) if self._is_known else None
+        if blocks is None or not all(_is_simple(loop) for one in blocks for loop in one.loops):
             return body
         around = Around(self._extents, [loop.loop_var for loop in loops])
-        part = Accesses(body)
         guards = each_once(guard for one in blocks for guard in guards_of(one.realize, around))
-        if not guards or not self._owner.may_repeat(part, blocks, around):
+        if not guards:
             return body
+        part = Accesses(body)
         private = self._owner.private(part)
+        if not self._owner.may_repeat(part, private, blocks, around):
+            return body
         tiles: list[_Tile] = []
         for guard in guards:
             tile = self._tile(guard, blocks, private, around)
@@ -156,22 +161,13 @@ def _is_plain(loop: Any) -> bool:
     return known and loop.step is None and loop.kind in _INNER and not annotated
 
 
-def _collect(stmt: Any, inside: tuple[Any, ...], blocks: list[Placed]) -> bool:
-    """Note the realized blocks of loops; return whether there is nothing else.
+def _is_simple(loop: Any) -> bool:
+    """Return whether a loop is plain, and has one block alone if it is vectorized.
 
-    A vectorized loop has one block alone: TVM does not widen what would be allocated in it.
+    TVM does not widen what would be allocated in it.
     """
-    if isinstance(stmt, For):
-        is_simple = stmt.kind != ForKind.VECTORIZED or isinstance(stmt.body, SBlockRealize)
-        return (
-            _is_plain(stmt) and is_simple and _collect(stmt.body, (*inside, stmt.loop_var), blocks)
-        )
-    if isinstance(stmt, SBlockRealize):
-        blocks.append(Placed(stmt, inside))
-        return True
-    return isinstance(stmt, tirx.SeqStmt) and all(
-        [_collect(one, inside, blocks) for one in stmt.seq]
-    )
+    vectorized = loop.kind == ForKind.VECTORIZED
+    return _is_plain(loop) and not (vectorized and not isinstance(loop.body, SBlockRealize))
 
 
 def _changed(body: Any, tiles: Sequence[_Tile], around: Around) -> Any:

@@ -8,7 +8,7 @@ from schedlang.networks.sizes.representatives import representatives
 from schedlang.shapes.programs import Programs
 
 # Part of the measurements that are left for programs that became fast for other shapes.
-_EXCHANGED = 0.1
+_EXCHANGED = 0.05
 # Part of the trials that go to shapes in earnest.
 _EARNEST = 1 / 3
 # Measurements of a shape besides its trials: the unscheduled program, and often its best once more.

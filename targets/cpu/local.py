@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from schedlang.errors import TargetError
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import CPUMachine, as_cpu
+from schedlang.targets.measure.draws import MANY_STEPS
+from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.work import Work
 from schedlang.targets.pooled.executor import Executor
 from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.target import Target
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.request import Request
+from schedlang.targets.worker.request import Reply, Request
 from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.targets.cpu.worker"
@@ -57,6 +59,12 @@ class CPUExecutor(Executor):
             memory = share_of_memory(self.runners.size)
         cpus = list(self._machine.cpus)
         return {"code": self._machine.spec(), "memory_bytes": memory, "cpus": cpus}
+
+    def learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
+        """Do as others do, when all workers are there: those that start would disturb its times."""
+        if not self.runners.start_all(until):
+            return None
+        return super().learn(until, programs, seconds)
 
     def start(self, slot: Slot, work: Work) -> Request:
         """Run it when the threads of the worker that ran before sleep."""
@@ -114,6 +122,7 @@ class LocalCPU(PooledMeasurer):
     """
 
     target: CPUMachine
+    _large = LargePolicy(shared_steps=MANY_STEPS)
 
     def __init__(
         self,

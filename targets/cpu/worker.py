@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.cpu.known_work import cpu_contention
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.in_process import InProcessWorker, limit_memory, run_worker
 from schedlang.targets.measure.memory import argument_bytes
 from schedlang.targets.measure.runner import CandidateRunner
@@ -23,7 +25,8 @@ from schedlang.tvm.codegen import runtime
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
 
-# Workloads that the worker was bound to before may take this part of its memory.
+# Workloads that the worker was bound to before may take this part of its memory, and the right
+# results of others half as much.
 _KEPT_PART = 8
 _KEPT_BYTES = 512 << 20
 # Copies of a tensor besides one for each draw: the argument, that of first calls, the right result.
@@ -51,23 +54,61 @@ class Bound(NamedTuple):
         tensors = sum(argument_bytes(arg.shape, arg.dtype) for arg in self.binding.args)
         return tensors * (self.binding.draws + _COPIES)
 
+    @property
+    def learned(self) -> Learned | None:
+        """What remains when its tensors go; None where the worker did not find it out."""
+        reference = self.runner.reference
+        if reference is None or self.binding.reference is not None:
+            return None
+        return Learned(self.binding, reference, self.unscheduled, self.reply)
 
-class BoundWorkloads:
+
+class Learned(NamedTuple):
+    """What a worker found out about a workload: its tensors can be made anew.
+
+    Attributes
+    ----------
+    reference: the right results, which the unscheduled program may have taken seconds for.
+    The others are as in ``Bound``.
+    """
+
+    binding: Binding
+    reference: Reference
+    unscheduled: Program | None
+    reply: dict[str, Any]
+
+    @property
+    def bytes(self) -> int:
+        """About as much memory as it takes."""
+        given = (value.nbytes for values in self.binding.values or () for value in values)
+        return self.reference.bytes + sum(given)
+
+
+class _Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+_Kept = TypeVar("_Kept", bound=_Sized)
+
+
+class BoundWorkloads(Generic[_Kept]):
     """Workloads by the fingerprint of their binding, the last ones that fit into some bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[str, Bound] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    def put(self, fingerprint: str, bound: Bound) -> None:
-        """Keep a workload, and drop those put in longest ago where all do not fit."""
-        self._kept[fingerprint] = bound
-        total = sum(one.bytes for one in self._kept.values())
+    def put(self, fingerprint: str, kept: _Kept) -> list[tuple[str, _Kept]]:
+        """Keep a workload; drop those put in longest ago where all do not fit, and return them."""
+        self._kept[fingerprint] = kept
+        total, dropped = sum(one.bytes for one in self._kept.values()), []
         while total > self._most_bytes:
-            _, dropped = self._kept.popitem(last=False)
-            total -= dropped.bytes
+            dropped.append(self._kept.popitem(last=False))
+            total -= dropped[-1][1].bytes
+        return dropped
 
-    def take(self, fingerprint: str) -> Bound | None:
+    def take(self, fingerprint: str) -> _Kept | None:
         """Remove and return a workload; None where it was not kept."""
         return self._kept.pop(fingerprint, None)
 
@@ -76,7 +117,7 @@ class CPUWorker(InProcessWorker):
     """A worker on the CPU.
 
     It keeps the workloads that it was bound to, so that going back to one costs nothing: the tasks
-    of a network are tuned in turns.
+    of a network are tuned in turns. Of those for which it has no room it keeps the right results.
     """
 
     _present: tuple[str, dict[str, Any]] | None = None
@@ -86,9 +127,9 @@ class CPUWorker(InProcessWorker):
         memory = header["memory_bytes"]
         if memory is not None:
             limit_memory(memory)
-        self._kept = BoundWorkloads(
-            _KEPT_BYTES if memory is None else min(_KEPT_BYTES, memory // _KEPT_PART)
-        )
+        most = _KEPT_BYTES if memory is None else min(_KEPT_BYTES, memory // _KEPT_PART)
+        self._kept = BoundWorkloads[Bound](most)
+        self._learned = BoundWorkloads[Learned](most // 2)
         self._threads = runtime.configure_threads(header["cpus"])
         self._backend: CPUBackend = CPUBackend(code_generator(header["code"]), header["cpus"])
         self._contention = cpu_contention(self._backend, header["cpus"][0])
@@ -97,24 +138,37 @@ class CPUWorker(InProcessWorker):
         """Work for another workload, as it was left where the worker was bound to it before."""
         fingerprint = request.header["fingerprint"]
         self._set_aside()
-        known = self._kept.take(fingerprint)
-        if known is None:
-            reply = super().on_bind(request)
-        else:
+        if (known := self._kept.take(fingerprint)) is not None:
             self._binding, self._runner, self._unscheduled, reply = known
+        else:
+            learned = self._learned.take(fingerprint)
+            reply = learned and self._bind_again(learned) or super().on_bind(request)
         self._present = fingerprint, {**reply, "spent": {}}
         return reply
+
+    def _bind_again(self, learned: Learned) -> dict[str, Any] | None:
+        """Make the tensors of a workload anew; None where they or the results have changed."""
+        reply = self.bind(replace(learned.binding, reference=learned.reference))
+        reference = self._runner.reference
+        if reference is None or not reference.is_like(learned.reference):
+            return None
+        self._binding, self._unscheduled = learned.binding, learned.unscheduled
+        if learned.unscheduled is not None:
+            self._runner.recall(learned.unscheduled)
+        return {**learned.reply, "spent": reply["spent"]}
 
     def _set_aside(self) -> None:
         """Keep the present workload, unless the worker has none that it was bound to in full."""
         self._built.clear()
         present, self._present = self._present, None
-        if present is not None:
-            fingerprint, reply = present
-            self._kept.put(
-                fingerprint, Bound(self._binding, self._runner, self._unscheduled, reply)
-            )
-            del self._runner
+        if present is None:
+            return
+        fingerprint, reply = present
+        bound = Bound(self._binding, self._runner, self._unscheduled, reply)
+        del self._runner
+        for name, dropped in self._kept.put(fingerprint, bound):
+            if (learned := dropped.learned) is not None:
+                self._learned.put(name, learned)
 
     def bind(self, binding: Binding) -> dict[str, Any]:
         """Work for another workload; the reply also says how many threads parallel loops use."""

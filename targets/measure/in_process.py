@@ -30,6 +30,7 @@ from schedlang.targets.worker.nursery import show_torch
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.process_state import compute_by_default, unchanged_process
 from schedlang.targets.worker.request import Request
+from schedlang.tvm.codegen.outer_loops import with_parallel_loops
 from schedlang.tvm.program import from_json
 
 if TYPE_CHECKING:
@@ -176,7 +177,8 @@ class InProcessWorker(Dispatcher):
         Without both, the unscheduled program gives them.
         """
         if not request.blobs:
-            reference = self._runner.learn(self._unscheduled_program())
+            program, threads = self._unscheduled_program(), self._threaded_program()
+            reference = self._runner.learn(program, threads=threads)
             compute_by_default()
         else:
             with self.guarded():
@@ -186,7 +188,7 @@ class InProcessWorker(Dispatcher):
                     )
                 reference = self._runner.learn_from(schedule, part)
         header, blobs = reference.pack()
-        return {"reference": header, "blobs": blobs}
+        return {"reference": header, "blobs": blobs, "spent": self._runner.stopwatch.take()}
 
     def on_build_reference(self, request: Request) -> dict[str, Any]:
         """Compile the unscheduled program, so that timing it starts at once."""
@@ -215,6 +217,12 @@ class InProcessWorker(Dispatcher):
         except Exception:
             # Not every operation exists in float64; results are judged without it then.
             return None
+
+    def _threaded_program(self) -> Program | None:
+        """Compile the program with its outermost loops in parallel, if that is possible."""
+        mod = with_parallel_loops(self._binding.unscheduled)
+        with faults(Status.BUILD_ERROR):
+            return None if mod is None else self._backend.compile(mod)
 
     def _unscheduled_program(self) -> Program:
         if self._unscheduled is None:

@@ -37,14 +37,19 @@ _PART = "a part of the unscheduled program"
 
 
 def learn(
-    call: Callable[[], None], data: Dataset, binding: Binding, wide: WideProgram | None
+    call: Callable[[], None],
+    data: Dataset,
+    binding: Binding,
+    wide: WideProgram | None,
+    others: Callable[[], None] | None = None,
 ) -> tuple[Reference, tuple[str, ...]]:
     """Run the unscheduled program, and keep its results as the right ones.
 
     Also returns the sides of its branches that no inputs take, as text. ``call`` runs it on
-    ``data``; ``wide`` is the same program with wider numbers. Raises ``Fault`` as
-    ``learn_reference`` does.
+    ``data``, and ``others`` on all draws but the first, where it is given; ``wide`` is the same
+    program with wider numbers. Raises ``Fault`` as ``learn_reference`` does.
     """
+    first, call = call, others or call
     steady = Steadiness(
         call,
         data,
@@ -53,7 +58,7 @@ def learn(
         wide,
         polynomial=binding.is_polynomial,
     )
-    reference = learn_reference(call, data, binding.draws, steady)
+    reference = learn_reference(first, data, binding.draws, steady, call)
     if steady.wide is not None and binding.sums_narrowly and data.drawn:
         reference = _with_wide(reference, data, binding, steady.wide)
     results = tuple(

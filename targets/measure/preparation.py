@@ -5,6 +5,7 @@ Also what it tells a user whose unscheduled program crashes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import draw_count
 from schedlang.targets.measure.expected.large import LargePolicy, Learn, find_reference
 from schedlang.targets.measure.expected.problem import results_of
+from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.target import Target
 from schedlang.targets.worker.exit import describe_signal
 from schedlang.targets.worker.request import Reply
@@ -32,12 +34,12 @@ _FIRST_CALLS = 6
 class Preparation:
     """Where the right results of a workload come from, and the binding of workers to it.
 
-    The unscheduled program gives the results in each worker, unless it takes too long or the user
-    has a function for them: then they are found once, by ``find``, and become part of the binding.
+    The unscheduled program gives the results in each worker, unless it takes long or the user has a
+    function for them: then they are found once, by ``find``, and become part of the binding.
 
     Parameters
     ----------
-    policy: which workloads are large.
+    policy: which workloads are large, or take long.
     run_timeout: of the user, in seconds; None for the default.
 
     Attributes
@@ -46,8 +48,9 @@ class Preparation:
     is_large: whether it is large.
     done: ``find`` has nothing left to do.
     binding: for the workers; before it is done, they verify nothing.
-    unscheduled_seconds: of a call of the unscheduled program, where it gave the results of a large
-        workload; else None.
+    unscheduled_seconds: of a call of the unscheduled program, where it gave the results once, and
+        takes too long to be timed again; else None.
+    first_call: seconds of its first call, where ``find`` had it run; else NaN.
     run_timeout: seconds that the runs of a candidate may take.
     """
 
@@ -61,12 +64,14 @@ class Preparation:
     ) -> None:
         self.is_large = policy.is_large(workload)
         verifies = problem.verify is not False
-        self.done = not (verifies and (self.is_large or problem.reference is not None))
+        shared = policy.is_shared(workload)
+        self.done = not (verifies and (shared or problem.reference is not None))
         draws = 1 if self.is_large else draw_count(workload)
         self.binding = Binding.of(
             workload, target, problem, verifies=verifies and self.done, draws=draws
         )
         self.unscheduled_seconds: float | None = None
+        self.first_call = math.nan
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
         self._given_timeout = run_timeout
         self.workload, self.problem = workload, problem
@@ -83,7 +88,10 @@ class Preparation:
             if first is None:
                 return False
             found, unscheduled = first
-            self.unscheduled_seconds = found.seconds if unscheduled else None
+            self.first_call = found.seconds if unscheduled else math.nan
+            # Longer ones are not timed more than once.
+            if self.is_large or self.first_call > REFERENCE_TIMING.budget_seconds:
+                self.unscheduled_seconds = found.seconds if unscheduled else None
             if self._given_timeout is None:
                 self.run_timeout = max(RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
         self.binding = replace(self.binding, verifies=True, reference=found)

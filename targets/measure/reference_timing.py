@@ -29,11 +29,12 @@ class ReferenceTime(NamedTuple):
     complete: bool = True
 
 
-def time_reference(pool: WorkerPool, deadline: float) -> float:
+def time_reference(pool: WorkerPool, deadline: float, first_call: float = math.nan) -> float:
     """Return the median latency of the unscheduled program, in seconds.
 
-    Where ``deadline`` (of ``time.monotonic``) leaves too little time, return the time of one call
-    when a worker started, while others started too; NaN where none is ready by then. Raises
+    Where ``deadline`` (of ``time.monotonic``) leaves too little time, return the time of its
+    ``first_call``, or where that is unknown of one when a worker started, while others started too;
+    NaN where none is ready by then. Raises
     ``WorkloadError`` when the program crashes, and ``TargetError`` when it cannot be timed.
     """
     request = Request(
@@ -44,7 +45,7 @@ def time_reference(pool: WorkerPool, deadline: float) -> float:
     # The candidates need all workers anyway, and those that start would disturb the timing.
     if not pool.start_all(deadline):
         return math.nan
-    once: float = pool.greeting.get("reference_seconds") or math.nan
+    once: float = pool.greeting.get("reference_seconds") or first_call
     if once > _PART * (deadline - time.monotonic()):
         return once
     slot = pool.ready()

@@ -79,11 +79,14 @@ class CandidateRunner:
     def reference(self, reference: Reference) -> None:
         self._verifier.reference = reference
 
-    def learn(self, unscheduled: Program, wide: Program | None = None) -> Reference:
+    def learn(
+        self, unscheduled: Program, wide: Program | None = None, threads: Program | None = None
+    ) -> Reference:
         """Run the unscheduled program and keep its results as the right ones.
 
-        ``wide`` is the same program with wider numbers, as ``Binding.widened`` has it. Raises
-        ``Fault`` when the program fails, writes where it must not, gives no numbers, or races.
+        ``wide`` is the same program with wider numbers, as ``Binding.widened`` has it. ``threads``
+        is the same with several threads: it runs on all draws but the first. Raises ``Fault`` when
+        the program fails, writes where it must not, gives no numbers, or races.
         """
         if unscheduled.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, unscheduled.determinism.race)
@@ -96,9 +99,14 @@ class CandidateRunner:
                 self._data,
                 binding,
                 None if wide is None else WideProgram(self._backend, wide, binding.args),
+                None if threads is None else lambda: self._caller.call(threads),
             )
         self.reference = reference
         return reference
+
+    def recall(self, unscheduled: Program) -> None:
+        """Say which program gave the right results, earlier in this process: it can repeat them."""
+        self._verifier.unscheduled = unscheduled
 
     def learn_from(self, schedule: Program, part: Program) -> Reference:
         """Run a schedule, and keep its results if those of ``part`` of the program agree.

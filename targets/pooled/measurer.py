@@ -283,7 +283,7 @@ class PooledMeasurer(Measurer):
         if (known := self._preparation.unscheduled_seconds) is not None:
             return known
         if not self._preparation.is_large:
-            return time_reference(self._pool, self.deadline)
+            return time_reference(self._pool, self.deadline, self._preparation.first_call)
         found = time_large_reference(self._pool, self._large, self.deadline)
         self.reference_complete = found.complete
         return found.seconds

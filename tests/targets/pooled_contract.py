@@ -299,6 +299,27 @@ class PooledContract(MeasurerContract):
         ready.bind(OTHER)
         assert measured(ready, OTHER.mod)[0].verified and len(learned) == count
 
+    def test_one_worker_runs_a_long_unscheduled_program_for_all(
+        self, ready: PooledMeasurer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ready, "_large", LargePolicy(shared_steps=2e4))
+        monkeypatch.setattr(ready, "_preparations", OrderedDict())
+        for workload in (OTHER, WORKLOAD):
+            ready.bind(workload)
+        ready.deadline = time.monotonic()
+        assert list(ready.measure([Candidate(0, WORKLOAD.mod)])) == []
+        ready.deadline = math.inf
+        found = measured(ready, GOOD, WRONG)
+        assert [found[number].verified for number in range(2)] == [True, False]
+        assert found[1].status is Status.WRONG_RESULT
+        reference = ready._preparation.binding.reference
+        assert reference is not None and len(reference.results) > 1
+        assert any(one.exact for one in reference.results), "sums of whole numbers"
+        assert ready._pool.greeting.get("reference_seconds") is None
+        assert 0 < ready.reference_latency < 1 and ready.reference_complete
+        ready.bind(OTHER)
+        assert measured(ready, OTHER.mod)[0].verified
+
     def test_tune_works_with_it_to_the_end(self, ready: PooledMeasurer) -> None:
         runs = self.runs(ready)
         result = tune(

@@ -8,6 +8,7 @@ one draw of inputs: another would take as long and as much memory again.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class LargePolicy:
     ----------
     steps: a workload is large when its unscheduled program takes more steps than this, by
         ``count_steps``; a step takes about a nanosecond.
+    shared_steps: where it takes more than this, one worker runs it for all of them.
     window_steps: steps of the part of the unscheduled program that a schedule is checked with.
     schedules: number of schedules to try.
     schedule_seconds: how long the first one may take, build and check included; each second one may
@@ -42,6 +44,7 @@ class LargePolicy:
     """
 
     steps: float = 2e9
+    shared_steps: float = math.inf
     window_steps: float = 1e8
     schedules: int = 6
     schedule_seconds: float = 15.0
@@ -51,6 +54,10 @@ class LargePolicy:
     def is_large(self, workload: Workload) -> bool:
         """Whether the unscheduled program of ``workload`` takes too long to run it often."""
         return count_steps(workload.mod) > self.steps
+
+    def is_shared(self, workload: Workload) -> bool:
+        """Whether one worker finds the right results of ``workload`` for all of them."""
+        return count_steps(workload.mod) > min(self.steps, self.shared_steps)
 
     def cut_off(self, deadline: float) -> float:
         """Return the seconds after which to cut off the unscheduled program's timing."""
@@ -84,11 +91,13 @@ def find_reference(
     Also returns whether the unscheduled program gave them; their ``seconds`` are the time of the
     program that did.
 
-    ``space`` gives the schedules to try. Where none of them passes, or no part of the output can be
-    computed alone, the unscheduled program runs. Raises ``WorkloadError`` when that fails too,
-    with what ``explain_crash`` says about the worker's last reply where it was lost.
+    ``space`` gives the schedules to try. Where none of them passes, no part of the output can be
+    computed alone, or the workload is not large, the unscheduled program runs. Raises
+    ``WorkloadError`` when that fails too, with what ``explain_crash`` says about the worker's last
+    reply where it was lost.
     """
-    window = window_of(workload.mod, policy.window_steps)
+    large = policy.is_large(workload)
+    window = window_of(workload.mod, policy.window_steps) if large else None
     if window is not None:
         part = to_json(window).encode()
         for schedule, seconds in policy.attempts(workload, space):

@@ -33,6 +33,11 @@ class Reference:
     results: tuple[Results, ...]
     seconds: float = 0.0
 
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return sum(one.bytes for one in self.results)
+
     def kept_with(self, data: Dataset) -> Reference:
         """Keep the inputs of the results in ``data``; return it with checksums of both."""
         data.keep(one.draw for one in self.results)
@@ -41,7 +46,7 @@ class Reference:
         return replace(self, results=results)
 
     def pack(self) -> tuple[dict[str, Any], list[bytes]]:
-        """Return it as JSON values and bytes, for ``unpack``."""
+        """Return it as JSON values and bytes, for ``unpack``; without ``Results.wide``."""
         blobs: list[bytes] = []
         for one in self.results:
             masks = [mask for mask in one.untouched if mask is not None]
@@ -49,6 +54,7 @@ class Reference:
         header = {
             "draws": [one.draw.to_json() for one in self.results],
             "masked": [[mask is not None for mask in one.untouched] for one in self.results],
+            "exact": [one.exact for one in self.results],
             "seconds": self.seconds,
         }
         return header, blobs
@@ -60,14 +66,20 @@ class Reference:
         """Read the result of ``pack``; ``args`` are the tensors of a call."""
         written, left = [arg for arg in args if arg.role != "input"], iter(blobs)
         results = []
-        for draw, masked in zip(header["draws"], header["masked"], strict=True):
+        for draw, masked, exact in zip(
+            header["draws"], header["masked"], header["exact"], strict=True
+        ):
             expected = tuple(from_bytes(next(left), arg.shape, arg.dtype) for arg in written)
             untouched = tuple(
                 from_bytes(next(left), arg.shape, "bool") if present else None
                 for arg, present in zip(written, masked, strict=True)
             )
-            results.append(Results(Draw.from_json(draw), expected, untouched))
+            results.append(Results(Draw.from_json(draw), expected, untouched, exact=exact))
         return cls(tuple(results), header["seconds"])
+
+    def is_like(self, other: Reference) -> bool:
+        """Whether both have the same results, of the same inputs, as their checksums say."""
+        return [one.checksum for one in self.results] == [one.checksum for one in other.results]
 
     def damaged(self, data: Dataset) -> bool:
         """Whether a program changed private data of this object or the dataset."""
@@ -83,20 +95,22 @@ def learn_reference(
     data: Dataset,
     draws: int = 1,
     steady: Callable[[Results], bool] = lambda results: True,
+    others: Callable[[], None] | None = None,
 ) -> Reference:
     """Run the unscheduled program, and keep its results.
 
     Chooses the draws of ``data``, at most ``draws``, as ``choose_draws`` does; those of given
-    inputs are as they are. ``call`` runs the program on them. ``steady`` says of results whether
-    right programs agree on them; else another draw is taken. Raises ``Fault`` when the program
-    fails, writes where it must not, or gives NaN on all that may be the first draw.
+    inputs are as they are. ``call`` runs the program on them, and ``others``, where it is given,
+    on all draws but the first. ``steady`` says of results whether right programs agree on them;
+    else another draw is taken. Raises ``Fault`` when the program fails, writes where it must not,
+    or gives NaN on all that may be the first draw.
     """
     seconds = 0.0
 
     def attempt(draw: Draw, *, also_unsteady: bool = False) -> Results | None:
         nonlocal seconds
         data.select(draw)
-        found, took = _results(call, data)
+        found, took = _results(others or call if draw.number else call, data)
         if draw.number == 0:
             seconds = took
         useful = found is not None and (steady(found) or (also_unsteady and draw.number == 0))

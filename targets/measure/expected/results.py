@@ -53,6 +53,13 @@ class Results:
             for value, mask in zip(self.expected, self.untouched, strict=True)
         )
 
+    @property
+    def bytes(self) -> int:
+        """How much memory they take, without the inputs."""
+        exact = [array for one in self.wide if one is not None for array in (one.exact, one.scale)]
+        masks = [mask for mask in self.untouched if mask is not None]
+        return sum(array.nbytes for array in (*self.expected, *masks, *exact))
+
     def mismatch(
         self,
         outputs: Sequence[Array],

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from schedlang import workloads
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
+from schedlang.targets.measure.draws import plain_draw
+from schedlang.targets.measure.expected.narrow import WideResults
+from schedlang.targets.measure.expected.reference import Reference
+from schedlang.targets.measure.expected.results import Results
+from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.work import Requests, Work, program_of
 from schedlang.targets.worker.request import Request
+from schedlang.workloads.workload import Argument, Workload
 from tests.targets import programs
 from tests.targets.programs import matmul_variant, scheduled_matmul
 
@@ -32,9 +41,9 @@ def sized(count: int) -> Any:
 
 
 def test_those_put_in_longest_ago_are_dropped() -> None:
-    kept = BoundWorkloads(10)
-    for name in "abc":
-        kept.put(name, sized(4))
+    kept = BoundWorkloads[Bound](10)
+    dropped = [[name for name, _ in kept.put(name, sized(4))] for name in "abc"]
+    assert dropped == [[], [], ["a"]]
     assert kept.take("a") is None
     assert kept.take("b") is not None
     assert kept.take("b") is None, "it was taken out"
@@ -54,35 +63,106 @@ def test_the_size_counts_every_draw() -> None:
 
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names of workloads whose right results a worker in this process computed."""
+    """The shapes of whose first arguments a worker in this process computed the right results."""
     found: list[str] = []
-    original = CPUWorker.bind
+    original = CandidateRunner.learn
 
-    def bind(self: CPUWorker, binding: Any) -> dict[str, Any]:
-        found.append("x".join(map(str, binding.args[0].shape)))
-        return original(self, binding)
+    def learn(self: CandidateRunner, *programs: Any) -> Reference:
+        found.append("x".join(map(str, self._binding.args[0].shape)))
+        return original(self, *programs)
 
-    monkeypatch.setattr(CPUWorker, "bind", bind)
+    monkeypatch.setattr(CandidateRunner, "learn", learn)
     yield found
 
 
+class InProcess:
+    """A worker in this process, and the requests that bind it to workloads."""
+
+    def __init__(self, *wanted: Workload) -> None:
+        self.worker = CPUWorker()
+        self._binds: list[Request] = []
+        with LocalCPU(wanted[0], workers=1) as measurer:
+            self._start, _ = measurer._binding_requests()
+            for workload in wanted:
+                measurer.bind(workload)
+                self._binds.append(measurer._binding_requests()[1])
+
+    def start(self) -> dict[str, Any]:
+        """Bind it to the first workload."""
+        cpus = list(Target("cpu").cpus)
+        header = {**self._start.header, "memory_bytes": None, "cpus": cpus}
+        return self._send(Request(header, self._start.blobs))
+
+    def bind(self, place: int) -> dict[str, Any]:
+        """Bind it to one of the workloads."""
+        return self._send(self._binds[place])
+
+    def statuses(self, *programs: Any) -> list[str]:
+        """Build and run programs; return what they gave."""
+        requests = Requests(TimingPolicy(min_repeats=2, max_repeats=3), 30.0, 10.0)
+        found = []
+        for number, mod in enumerate(programs):
+            work = Work(Candidate(number, mod), number)
+            program = program_of(work)
+            assert isinstance(program, bytes)
+            self._send(requests.build_of(work, program, discard=False))
+            reply = self._send(requests.run(work, verify_factor=math.inf))
+            found.append("ok" if reply["ok"] else reply["status"])
+        return found
+
+    def _send(self, request: Request) -> dict[str, Any]:
+        return self.worker.answer(Request(dict(request.header), request.blobs))
+
+
 def test_a_worker_learns_each_workload_once(learned: list[str]) -> None:
-    worker = CPUWorker()
-    measurer = LocalCPU(workloads.matmul(8, 16, 32), workers=1)
-    with measurer:
-        first, bind_first = measurer._binding_requests()
-        measurer.bind(workloads.matmul(4, 16, 32))
-        _, bind_second = measurer._binding_requests()
-    set_up = {**first.header, "memory_bytes": None, "cpus": list(Target("cpu").cpus)}
-
-    def send(header: dict[str, Any], blobs: tuple[bytes, ...]) -> dict[str, Any]:
-        return worker.answer(Request(dict(header), blobs))
-
-    replies = [send(set_up, first.blobs)]
-    replies += [send(one.header, one.blobs) for one in (bind_second, bind_first, bind_second)]
+    worker = InProcess(workloads.matmul(8, 16, 32), workloads.matmul(4, 16, 32))
+    replies = [worker.start()] + [worker.bind(place) for place in (1, 0, 1)]
     assert learned == ["8x32", "4x32"]
     assert all(reply["ok"] for reply in replies)
     assert replies[2]["reference_seconds"] == replies[0]["reference_seconds"]
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have no room for tensors of other workloads, only for right results."""
+    monkeypatch.setattr(Bound, "bytes", property(lambda self: 1 << 40))
+
+
+def test_right_results_stay_where_tensors_go(learned: list[str], forgetful: None) -> None:
+    one, other = programs.matmul(), workloads.matmul(24, 16, 8)
+    worker = InProcess(one, other)
+    first = worker.start()
+    for _ in range(2):
+        assert worker.bind(1)["ok"]
+        again = worker.bind(0)
+        assert again["ok"]
+        assert again["reference_seconds"] == first["reference_seconds"]
+        found = worker.statuses(scheduled_matmul(one), matmul_variant(WRONG))
+        assert found == ["ok", "wrong_result"]
+    assert len(learned) == 2
+
+
+def test_damaged_results_are_found_out_anew(learned: list[str], forgetful: None) -> None:
+    one, other = programs.matmul(), workloads.matmul(24, 16, 8)
+    worker = InProcess(one, other)
+    worker.start()
+    right = worker.worker._runner.reference
+    assert right is not None
+    worker.bind(1)
+    expected = right.results[0].expected[0]
+    expected.setflags(write=True)
+    expected[0, 0] += 1
+    assert worker.bind(0)["ok"]
+    assert len(learned) == 3
+    assert worker.statuses(scheduled_matmul(one)) == ["ok"]
+
+
+def test_the_size_of_right_results_counts_masks_and_wide_ones() -> None:
+    value, mask = np.zeros((4, 4), np.float32), np.zeros((4, 4), np.bool_)
+    wide = WideResults(np.zeros((4, 4)), np.ones((4, 4)), 1.0, 1.0)
+    args = [Argument("A", (4, 4), "float32", "input")]
+    results = Results(plain_draw(args), (value,), (mask,), wide=(wide,))
+    assert Reference((results, results)).bytes == 2 * 16 * (4 + 1 + 8 + 8)
 
 
 def test_results_are_compared_with_those_of_the_right_workload() -> None:

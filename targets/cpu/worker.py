@@ -81,7 +81,7 @@ class Learned(NamedTuple):
     def bytes(self) -> int:
         """About as much memory as it takes."""
         given = (value.nbytes for values in self.binding.values or () for value in values)
-        return self.reference.bytes + sum(given)
+        return self.reference.nbytes + sum(given)
 
 
 class _Sized(Protocol):

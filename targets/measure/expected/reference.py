@@ -34,9 +34,9 @@ class Reference:
     seconds: float = 0.0
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """How much memory it takes."""
-        return sum(one.bytes for one in self.results)
+        return sum(one.nbytes for one in self.results)
 
     def kept_with(self, data: Dataset) -> Reference:
         """Keep the inputs of the results in ``data``; return it with checksums of both."""

@@ -54,7 +54,7 @@ class Results:
         )
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """How much memory they take, without the inputs."""
         exact = [array for one in self.wide if one is not None for array in (one.exact, one.scale)]
         masks = [mask for mask in self.untouched if mask is not None]

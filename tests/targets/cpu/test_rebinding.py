@@ -162,7 +162,7 @@ def test_the_size_of_right_results_counts_masks_and_wide_ones() -> None:
     wide = WideResults(np.zeros((4, 4)), np.ones((4, 4)), 1.0, 1.0)
     args = [Argument("A", (4, 4), "float32", "input")]
     results = Results(plain_draw(args), (value,), (mask,), wide=(wide,))
-    assert Reference((results, results)).bytes == 2 * 16 * (4 + 1 + 8 + 8)
+    assert Reference((results, results)).nbytes == 2 * 16 * (4 + 1 + 8 + 8)
 
 
 def test_results_are_compared_with_those_of_the_right_workload() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from schedlang.networks.sizes.representatives import representatives
+from schedlang.networks.sizes.representatives import isolated, representatives
 from schedlang.shapes.programs import Programs
 
 # Part of the measurements that are left for programs that became fast for other shapes.
@@ -23,7 +23,8 @@ def plan(made: Programs, trials: int, share: float) -> tuple[list[int], int, int
     """Return what the budget is for.
 
     These are the places of the shapes to tune in earnest, in order, the trials of all shapes, and
-    the measurements of programs that are carried over afterwards.
+    the measurements of programs that are carried over afterwards. In earnest are representatives,
+    and half as many that are like no others.
     """
     of_ranges = [place for *_, places in made.unified for place in places]
     places = dict.fromkeys(place for *_, place in made.points)
@@ -37,7 +38,9 @@ def plan(made: Programs, trials: int, share: float) -> tuple[list[int], int, int
         count = max(1, round(budget * _EARNEST / trials))
         extents = [[*made.shapes[place].values()] for place in alone]
         weights = [made.weights[place] for place in alone]
-        first = [alone[k] for k in representatives(extents, weights, count)]
+        apart = isolated(extents)[: count // 2]
+        chosen = dict.fromkeys([*representatives(extents, weights, count), *apart])
+        first = [alone[k] for k in chosen]
         least = len(first) * trials + _FEWEST * (len(alone) - len(first))
         total += max(math.floor(budget * (1 - _EXCHANGED)), least)
     room = max(round(total * _EXCHANGED), _FEWEST)

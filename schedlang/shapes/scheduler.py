@@ -10,10 +10,6 @@ from scipy.optimize import nnls
 
 from schedlang.search.tasks import TaskProgress
 
-# Part that a task may be slower for each unit of its distance from the nearest other one: what is
-# carried over fits it less.
-_ALONE = 0.05
-
 
 class Expectation:
     """What tasks should take, by what all of them take.
@@ -48,8 +44,8 @@ class Expectation:
 class ShapesScheduler:
     """A task scheduler: some tasks in earnest, then a slice for each other, then those behind.
 
-    A task is behind where it takes longer than expected, and more so the less the others are like
-    it. What a task has had already counts against it.
+    A task is behind where it takes longer than expected. What a task has had already counts against
+    it.
 
     Parameters
     ----------
@@ -65,8 +61,6 @@ class ShapesScheduler:
         self._first, self._trials = list(first), trials
         self._expectation = expectation
         nearest = far[:, self._first].min(axis=1) if self._first else np.zeros(len(far))
-        apart = np.where(np.eye(len(far), dtype=bool), np.inf, far).min(axis=1)
-        self._alone = 1.0 + _ALONE * np.where(np.isfinite(apart), apart, 0.0)
         self._others = [int(k) for k in np.argsort(nearest, kind="stable") if k not in first]
 
     def next(self, progress: Sequence[TaskProgress]) -> int | None:
@@ -81,7 +75,7 @@ class ShapesScheduler:
         if not able:
             return None
         latencies = np.array([one.latency for one in progress])
-        expected = self._expectation.of(latencies) / self._alone
+        expected = self._expectation.of(latencies)
 
         def standing(place: int) -> float:
             if not math.isfinite(latencies[place]):

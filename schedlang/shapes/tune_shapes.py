@@ -63,12 +63,12 @@ def tune_shapes(
 ) -> ShapeSet:
     """Tune a program for many shapes, or ranges of them, with one budget.
 
-    A few shapes, to which the others are near, are tuned in earnest. What was fast for them is
-    carried over to the others and measured there, with a few trials more; what is left of the
-    budget goes to shapes that take longer than they should, and at the end what became fast for one
-    is tried on those near it. For a range, schedules are applied to the program with symbolic
-    extents, where tiles keep their sizes and the last one is cut off. A few of these kernels, and a
-    tree of comparisons over the extents, serve all shapes of the range.
+    A few shapes, to which the others are near, or which are like no other, are tuned in earnest.
+    What was fast for them is carried over to the others and measured there, with a few trials more;
+    what is left of the budget goes to shapes that take longer than they should, and at the end what
+    became fast for one is tried on those near it. For a range, schedules are applied to the program
+    with symbolic extents, where tiles keep their sizes and the last one is cut off. A few of these
+    kernels, and a tree of comparisons over the extents, serve all shapes of the range.
 
     Parameters
     ----------

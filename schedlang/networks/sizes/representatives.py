@@ -11,6 +11,9 @@ from schedlang.workloads.nearness import coordinates
 
 # Sizes whose extents differ by less than this (logarithm of the ratio) are neighbours.
 _NEAR = 0.25
+# A size is isolated where its distance to the nearest other is more than this, and that many times
+# what it is in the median. Of fewer sizes nothing is told.
+_ISOLATED, _FEWEST = 3.0, 4
 
 
 def representatives(
@@ -44,6 +47,20 @@ def representatives(
     while _moved(chosen, far, weight, able):
         pass
     return tuple(sorted(chosen))
+
+
+def isolated(extents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the places of sizes that are like no other, the farthest first.
+
+    What is fast for others says little of them.
+    """
+    if len(extents) < _FEWEST:
+        return ()
+    far = distances(extents)
+    np.fill_diagonal(far, np.inf)
+    nearest = far.min(axis=1)
+    limit = max(_ISOLATED * float(np.median(nearest)), _ISOLATED)
+    return tuple(int(k) for k in np.argsort(-nearest, kind="stable") if nearest[k] > limit)
 
 
 def distances(extents: Sequence[Sequence[int]]) -> np.ndarray:

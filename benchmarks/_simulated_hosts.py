@@ -160,6 +160,10 @@ class SimulatedHosts(Hosts):
             self._replies[serial] = carry_out(packed)
         return self._replies[serial]
 
+    def _is_there(self, at: float, found: Sequence[Future[bytes]]) -> bool:
+        """Whether a reply that comes ``at`` a time is there; all are, where they come at once."""
+        return at <= self.clock.now() or (self._replies is not None and bool(found))
+
     def _wait(self, seconds: float) -> list[Future[bytes]]:
         now = time.perf_counter()
         spent = now - self._since - self._inline
@@ -168,7 +172,8 @@ class SimulatedHosts(Hosts):
             self.clock.sleep(spent)
         self._inline = 0.0
         found = []
-        if self._events[0][0] <= self.clock.now() + seconds:
+        self.clock.sleep(min(self._events[0][0] - self.clock.now(), seconds))
+        while self._events and self._is_there(self._events[0][0], found):
             at, _, first, reply = heapq.heappop(self._events)
             self.clock.sleep(at - self.clock.now())
             if first.cancelled():
@@ -177,9 +182,7 @@ class SimulatedHosts(Hosts):
                 first.set_exception(reply)
             else:
                 first.set_result(reply)
-            found = [first]
-        else:
-            self.clock.sleep(seconds)
+            found.append(first)
         self._since = time.perf_counter()
         return found
 

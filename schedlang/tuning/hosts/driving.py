@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Record
+from schedlang.errors import DatabaseError
 from schedlang.tuning.budget import FinalsPlan
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import Islands
@@ -118,8 +119,7 @@ class Driving:
             self._give_out()
             if not self._hosts.flying:
                 break
-            for order, reply in self._hosts.wait(until):
-                self._take(order, reply)
+            self._take(self._hosts.wait(until))
             if self._call.budget.clock.now() >= until:
                 self._abandon()
         if self.left <= 0:
@@ -150,13 +150,31 @@ class Driving:
             while waiting and self._hosts.free:
                 place = waiting.pop(0)
                 self._send(place, orders(place, next(self._serials)))
-            for order, reply in self._hosts.wait(until):
-                self._take(order, reply)
+            self._take(self._hosts.wait(until))
             if self._call.budget.clock.now() >= until:
                 self._abandon()
                 return
 
-    def _take(self, order: Order, reply: Reply) -> None:
+    def _take(self, found: Sequence[tuple[Order, Reply]]) -> None:
+        """Store replies in one transaction, and tell of them; where one fails, those before it."""
+        stored, failure = list[tuple[int, Reply, Sequence[Record] | None]](), None
+        try:
+            with self._call.database.transaction(through=False):
+                for order, reply in found:
+                    try:
+                        stored.append(self._store(order, reply))
+                    except BaseException as error:
+                        failure = error
+                        break
+        except DatabaseError as error:
+            raise failure or error from None
+        for place, reply, new in stored:
+            self._taken(place, reply, new)
+        if failure is not None:
+            raise failure
+
+    def _store(self, order: Order, reply: Reply) -> tuple[int, Reply, Sequence[Record] | None]:
+        """Store a reply; return what ``taken`` is told of it."""
         place = self._under_way.pop(order.serial)
         task = self._tasks[place]
         if not reply.verified:
@@ -171,7 +189,7 @@ class Driving:
             lane.trials += len(new)
             lane.seconds += reply.seconds
             lane.latest = place
-        self._taken(place, reply, new if order.what == SEARCH else None)
+        return place, reply, new if order.what == SEARCH else None
 
     def _send(self, place: int, order: Order) -> None:
         self._under_way[order.serial] = place

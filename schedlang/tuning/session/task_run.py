@@ -168,15 +168,14 @@ class TaskRun:
             transfer=call.transfer,
             reuse=not call.remeasure,
         )
-        put_program(call.database, workload)
-        journal = open_journal(
-            call.database,
-            new_run(self._blank, self.identity, self._past.newest),
-            anew=call.remeasure,
-            clock=call.budget.clock,
-        )
+        fresh = new_run(self._blank, self.identity, self._past.newest)
+        with call.database.transaction():
+            put_program(call.database, workload)
+            journal = open_journal(
+                call.database, fresh, anew=call.remeasure, clock=call.budget.clock
+            )
+            journal.describe(call.notes, call.tags)
         self._journal = self._stack.enter_context(journal)
-        self._journal.describe(call.notes, call.tags)
         self.ending = self._journal.ending
 
     @property

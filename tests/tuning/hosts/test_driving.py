@@ -1,0 +1,95 @@
+"""Replies that come at the same time are stored together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schedlang.database import Database
+from schedlang.errors import DatabaseError
+from schedlang.tuning.hosts import Driving
+from schedlang.tuning.hosts.judge import Judge
+from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Reply
+
+
+class Storing:
+    """A task that stores a program for each reply, and fails for some."""
+
+    trials = planned = 0
+
+    def __init__(self, database: Database, failing: dict[int, BaseException]) -> None:
+        self._database, self._failing = database, failing
+
+    def take(self, order: Any, reply: Reply, host: int) -> list[Any]:
+        with self._database.transaction():
+            self._database.put_workload(f"program {order.serial}", "name", "{}")
+            if order.serial in self._failing:
+                raise self._failing[order.serial]
+        return []
+
+
+class Commits(Database):
+    """Counts transactions that are not inside another one."""
+
+    count = 0
+
+    def note(self, sql: str) -> None:
+        self.count += sql == "COMMIT"
+
+
+def taken(
+    path: Path, failing: dict[int, BaseException]
+) -> tuple[set[str], list[int], int, BaseException | None]:
+    """Take four replies; return the programs that are stored, what was told, and commits."""
+    told: list[int] = []
+    with Commits(path) as database:
+        call: Any = SimpleNamespace(finals=0, trials=None, database=database)
+        judge = Judge()
+        judge.see("host", 1.0)
+        hosts: Any = SimpleNamespace(judge=judge)
+        tasks: Any = [Storing(database, failing)]
+        driving = Driving(
+            hosts,
+            call,
+            tasks,
+            lambda able: None,
+            lambda place: 1,
+            lambda place, reply, new: told.append(reply.serial),
+            1.0,
+        )
+        replies: list[Any] = []
+        for serial in range(1, 5):
+            driving._under_way[serial] = 0
+            order = SimpleNamespace(serial=serial, what=SEARCH)
+            replies.append((order, Reply(serial, MEASURED, "host")))
+        connection = database._connection._connection
+        assert connection is not None
+        connection.set_trace_callback(database.note)
+        error: BaseException | None = None
+        try:
+            driving._take(replies)
+        except BaseException as raised:
+            error = raised
+        connection.set_trace_callback(None)
+        count = database.count
+    with Database(path, read_only=True) as again:
+        return {key for key, _ in again.workloads()}, told, count, error
+
+
+def test_one_transaction_stores_all(tmp_path: Path) -> None:
+    stored, told, commits, error = taken(tmp_path / "tune.db", {})
+    assert error is None
+    assert stored == {f"program {serial}" for serial in range(1, 5)}
+    assert told == [1, 2, 3, 4]
+    assert commits == 1
+
+
+@pytest.mark.parametrize("failure", [DatabaseError("it names another"), KeyboardInterrupt()])
+def test_those_before_one_that_fails_are_stored(tmp_path: Path, failure: BaseException) -> None:
+    stored, told, _, error = taken(tmp_path / "tune.db", {3: failure})
+    assert stored == {"program 1", "program 2"}
+    assert told == [1, 2]
+    assert error is failure

@@ -24,6 +24,7 @@ from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.recorded.walk import WalkedSpace
 from schedlang.tuning.hosts import Given, Hosts, carry_out, host
+from schedlang.tuning.hosts.hosts import TOGETHER
 from schedlang.tuning.hosts.messages import Order, Reply
 from schedlang.tuning.session import Task
 
@@ -162,7 +163,8 @@ class SimulatedHosts(Hosts):
 
     def _is_there(self, at: float, found: Sequence[Future[bytes]]) -> bool:
         """Whether a reply that comes ``at`` a time is there; all are, where they come at once."""
-        return at <= self.clock.now() or (self._replies is not None and bool(found))
+        there = at <= self.clock.now() or (self._replies is not None and bool(found))
+        return there and len(found) < TOGETHER
 
     def _wait(self, seconds: float) -> list[Future[bytes]]:
         now = time.perf_counter()

@@ -101,17 +101,21 @@ class Database:
         stored = []
         # A copy of the file without its journal tells that a run was in progress, and nothing else.
         with self._connection.writing(through=not self._in_progress(records)):
-            for record in records:
-                provenance = self._keep_provenance(provenance_text(record.provenance))
+            texts = [provenance_text(one.provenance) for one in records]
+            kept = {text: self._keep_provenance(text) for text in dict.fromkeys(texts)}
+            measured: dict[int, list[str]] = {}
+            for record, text in zip(records, texts, strict=True):
                 cursor = self._connection.execute(
-                    INSERT_RECORD, row_of(record, provenance, self._connection.pack)
+                    INSERT_RECORD, row_of(record, kept[text], self._connection.pack)
                 )
                 stored.append(dataclasses.replace(record, id=cursor.lastrowid))
                 if record.run_id is not None:
-                    self._connection.execute(
-                        "DELETE FROM claim WHERE program_key = ? AND run_id = ?",
-                        [record.program_key, record.run_id],
-                    )
+                    measured.setdefault(record.run_id, []).append(record.program_key)
+            for run_id, keys in measured.items():
+                self._connection.execute(
+                    f"DELETE FROM claim WHERE run_id = ? AND program_key {AMONG}",
+                    [run_id, json.dumps(keys)],
+                )
         return stored
 
     def query(

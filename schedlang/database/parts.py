@@ -134,7 +134,7 @@ def add_part(database: Database, part: RunPart, run_id: int) -> tuple[list[Recor
         stored = database.append(replace(one, id=None, run_id=run_id) for one in part.records)
         new = {_id(one): _id(kept) for one, kept in zip(part.records, stored, strict=True)}
         try:
-            here = part.renumbered(_Ids(new))
+            here = replace(part, records=()).renumbered(_Ids(new))
         except KeyError as error:
             raise DatabaseError(f"a part of a run names the unknown record {error}") from error
         run = replace(here.run, id=run_id)

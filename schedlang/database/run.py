@@ -166,7 +166,7 @@ def _ids(stored: dict[str, Any]) -> list[int]:
     return [*stored.get("records", ()), *leaders, *(one for one in named if one is not None)]
 
 
-@lru_cache(maxsize=2)  # what a host sends is checked, and then renumbered
+@lru_cache(maxsize=16)  # what hosts send is checked, a few at a time, and then renumbered
 def _object(text: str) -> dict[str, Any] | None:
     """Return a JSON object; None where it is none, or lacks ids where they belong."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from schedlang.database.record import FinalsEntry, Record
@@ -201,7 +202,8 @@ def _disturbance(text: str) -> Disturbance | None:
     return Disturbance(int(undisturbed), int(disturbed), low, high)
 
 
-def _texts(text: str) -> dict[str, str]:
+@lru_cache(maxsize=64)  # those of a file are mostly equal
+def _texts(text: str) -> Mapping[str, str]:
     stored = read_as(json.loads, "provenance", text)
     if not isinstance(stored, dict):
         raise TypeError("column 'provenance': expected a JSON object")

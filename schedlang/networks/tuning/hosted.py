@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 
 from schedlang.database import Record
@@ -162,7 +162,8 @@ class HostedSession(Session):
             run.reach_stored()
         return finished or "no task is left that more trials could help"
 
-    def _choose(self, able: Sequence[int]) -> int | None:
+    def _choose(self, able: Collection[int]) -> int | None:
+        able = frozenset(able)
         while True:
             progress = [run.progress_if(place in able) for place, run in enumerate(self.runs)]
             place = self._scheduler.next(progress)

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -103,6 +104,10 @@ class Given:
         call.budget.earlier = used
         return call
 
+    @cached_property
+    def _default_space(self) -> Space:
+        return self.target.default_space()
+
     def task(
         self,
         workload: Workload,
@@ -116,7 +121,7 @@ class Given:
 
         ``number`` is that of the run, of ``count`` that search the program beside each other.
         """
-        space = self.target.default_space() if self.space is None else self.space
+        space = self._default_space if self.space is None else self.space
         if self.network:
             task = task_of_network(
                 workload,

@@ -31,6 +31,8 @@ _REMEMBERED = 64
 _FAILED = 2
 # Seconds between two looks at the number of an engine's workers.
 _COUNT_SECONDS = 2.0
+# Most replies that are stored together: what is lost where that fails, and is kept in memory.
+TOGETHER = 8
 # How long to wait for replies before looking for late ones.
 _POLL_SECONDS = 1.0
 
@@ -208,11 +210,14 @@ class Hosts:
         return future
 
     def _wait(self, seconds: float) -> list[Future[bytes]]:
-        """Return futures that are done, as soon as one is, or when the seconds are over."""
+        """Return futures that are done, as soon as one is, or when the seconds are over.
+
+        Of more than ``TOGETHER``, the first ones.
+        """
         found = []
         with suppress(Empty):
             found.append(self._done.get(timeout=seconds))
-            while True:
+            while len(found) < TOGETHER:
                 found.append(self._done.get_nowait())
         return found
 

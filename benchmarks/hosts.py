@@ -95,8 +95,8 @@ class Watched(HostedSession):
     wanted: float
     """NaN for no curve, which takes time of the driver."""
 
-    def _taken(self, place: int, reply: Any, new: Any) -> None:
-        super()._taken(place, reply, new)
+    def _taken(self, place: int, reply: Any, new: Any, trials: int) -> None:
+        super()._taken(place, reply, new, trials)
         if math.isnan(self.wanted):
             return
         total = sum(sum(run.shared.weights) * run.latency for run in self.runs)

@@ -15,6 +15,8 @@ LONGEST_STATE = 256 << 20
 
 # Names of single records in ``state`` and ``outcome``.
 _SINGLE = ("winner", "runner_up", "unscheduled")
+# Most characters of a state that stays in memory when it was read.
+_KEPT_CHARACTERS = 1 << 20
 # Of a state, as ``tune`` writes it.
 _BEGINNING = '{"records": ['
 
@@ -166,9 +168,17 @@ def _ids(stored: dict[str, Any]) -> list[int]:
     return [*stored.get("records", ()), *leaders, *(one for one in named if one is not None)]
 
 
-@lru_cache(maxsize=16)  # what hosts send is checked, a few at a time, and then renumbered
 def _object(text: str) -> dict[str, Any] | None:
     """Return a JSON object; None where it is none, or lacks ids where they belong."""
+    return _read(text) if len(text) > _KEPT_CHARACTERS else _read_once(text)
+
+
+@lru_cache(maxsize=16)  # what hosts send is checked, a few at a time, and then renumbered
+def _read_once(text: str) -> dict[str, Any] | None:
+    return _read(text)
+
+
+def _read(text: str) -> dict[str, Any] | None:
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):

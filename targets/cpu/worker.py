@@ -96,14 +96,14 @@ class BoundWorkloads(Generic[_Kept]):
     """Workloads by the fingerprint of their binding, the last ones that fit into some bytes."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def put(self, fingerprint: str, kept: _Kept) -> list[tuple[str, _Kept]]:
         """Keep a workload; drop those put in longest ago where all do not fit, and return them."""
         self._kept[fingerprint] = kept
         total, dropped = sum(one.bytes for one in self._kept.values()), []
-        while total > self._most_bytes:
+        while total > self.most_bytes:
             dropped.append(self._kept.popitem(last=False))
             total -= dropped[-1][1].bytes
         return dropped
@@ -137,7 +137,7 @@ class CPUWorker(InProcessWorker):
     def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload, as it was left where the worker was bound to it before."""
         fingerprint = request.header["fingerprint"]
-        self._set_aside()
+        self._set_aside(keep=not request.header.get("replaces"))
         if (known := self._kept.take(fingerprint)) is not None:
             self._binding, self._runner, self._unscheduled, reply = known
         else:
@@ -153,26 +153,28 @@ class CPUWorker(InProcessWorker):
         if reference is None or not reference.is_like(learned.reference):
             return None
         self._binding, self._unscheduled = learned.binding, learned.unscheduled
-        if learned.unscheduled is not None:
-            self._runner.recall(learned.unscheduled)
         return {**learned.reply, "spent": reply["spent"]}
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, *, keep: bool) -> None:
         """Keep the present workload, unless the worker has none that it was bound to in full."""
         self._built.clear()
         present, self._present = self._present, None
-        if present is None:
+        if present is None or not keep:
             return
         fingerprint, reply = present
         bound = Bound(self._binding, self._runner, self._unscheduled, reply)
         del self._runner
         for name, dropped in self._kept.put(fingerprint, bound):
-            if (learned := dropped.learned) is not None:
+            learned = dropped.learned
+            if learned is not None and learned.bytes <= self._learned.most_bytes:
                 self._learned.put(name, learned)
 
     def bind(self, binding: Binding) -> dict[str, Any]:
         """Work for another workload; the reply also says how many threads parallel loops use."""
-        return {"threads": self._threads, **super().bind(binding)}
+        reply = super().bind(binding)
+        if binding.reference is not None and binding.reference.unscheduled:
+            self._runner.recall(self._unscheduled_program)
+        return {"threads": self._threads, **reply}
 
     def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> Program:
         """Compile a candidate; its weights are packed ahead of its calls."""

@@ -220,9 +220,11 @@ class InProcessWorker(Dispatcher):
 
     def _threaded_program(self) -> Program | None:
         """Compile the program with its outermost loops in parallel, if that is possible."""
-        mod = with_parallel_loops(self._binding.unscheduled)
-        with faults(Status.BUILD_ERROR):
+        try:
+            mod = with_parallel_loops(self._binding.unscheduled)
             return None if mod is None else self._backend.compile(mod)
+        except Exception:  # TVM's errors have many types: one thread does it then
+            return None
 
     def _unscheduled_program(self) -> Program:
         if self._unscheduled is None:

@@ -64,7 +64,7 @@ def learn(
     results = tuple(
         replace(one, exact=is_exact(call, data, one, binding.numerics)) for one in reference.results
     )
-    reference = replace(reference, results=results)
+    reference = replace(reference, results=results, unscheduled=True)
     data.select(results[0].draw)
     return cover(reference, data, binding, lambda draw: learn_draw(call, data, draw, steady))
 

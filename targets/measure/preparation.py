@@ -16,10 +16,12 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import draw_count
 from schedlang.targets.measure.expected.large import LargePolicy, Learn, find_reference
 from schedlang.targets.measure.expected.problem import results_of
+from schedlang.targets.measure.memory import argument_bytes
 from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.target import Target
 from schedlang.targets.worker.exit import describe_signal
 from schedlang.targets.worker.request import Reply
+from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.workloads.workload import Workload
 
 _DIVISION = "SIGFPE"
@@ -29,6 +31,8 @@ RUN_TIMEOUT = 10.0
 # The runs of a candidate of a large workload may take as long as this many calls of the schedule
 # that gave the right results.
 _FIRST_CALLS = 6
+# Most bytes of right results that are found once for all workers, unless they have to be.
+_SHARED_BYTES = 64 << 20
 
 
 class Preparation:
@@ -64,12 +68,11 @@ class Preparation:
     ) -> None:
         self.is_large = policy.is_large(workload)
         verifies = problem.verify is not False
-        shared = policy.is_shared(workload)
-        self.done = not (verifies and (shared or problem.reference is not None))
         draws = 1 if self.is_large else draw_count(workload)
-        self.binding = Binding.of(
-            workload, target, problem, verifies=verifies and self.done, draws=draws
-        )
+        binding = Binding.of(workload, target, problem, verifies=verifies, draws=draws)
+        shared = self.is_large or (policy.is_shared(workload) and _can_be_shared(binding))
+        self.done = not (verifies and (shared or problem.reference is not None))
+        self.binding = replace(binding, verifies=verifies and self.done)
         self.unscheduled_seconds: float | None = None
         self.first_call = math.nan
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
@@ -92,11 +95,23 @@ class Preparation:
             # Longer ones are not timed more than once.
             if self.is_large or self.first_call > REFERENCE_TIMING.budget_seconds:
                 self.unscheduled_seconds = found.seconds if unscheduled else None
-            if self._given_timeout is None:
+            if self._given_timeout is None and self.is_large:
                 self.run_timeout = max(RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
         self.binding = replace(self.binding, verifies=True, reference=found)
         self.done = True
         return True
+
+
+def _can_be_shared(binding: Binding) -> bool:
+    """Whether results of a program can be those of all workers.
+
+    They travel there at each binding. A program that may change its process has to run in each; and
+    bounds of narrow sums do not travel.
+    """
+    written = [arg for arg in binding.args if arg.role != "input"]
+    size = sum(argument_bytes(arg.shape, arg.dtype) for arg in written) * binding.draws
+    narrow = binding.sums_narrowly and binding.widened is not None
+    return size <= _SHARED_BYTES and not narrow and determinism(binding.unscheduled).proven
 
 
 def explain_crash(binding: Binding, reply: Reply) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from weakref import WeakSet
 
@@ -90,7 +91,7 @@ class CandidateRunner:
         """
         if unscheduled.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, unscheduled.determinism.race)
-        self._verifier.unscheduled = unscheduled
+        self._verifier.unscheduled = lambda: unscheduled
         self._backend.poison_workspaces()
         binding = self._binding
         with self.stopwatch.timing("references"):
@@ -104,8 +105,8 @@ class CandidateRunner:
         self.reference = reference
         return reference
 
-    def recall(self, unscheduled: Program) -> None:
-        """Say which program gave the right results, earlier in this process: it can repeat them."""
+    def recall(self, unscheduled: Callable[[], Program]) -> None:
+        """Say what makes the program that gave the right results elsewhere: it can repeat them."""
         self._verifier.unscheduled = unscheduled
 
     def learn_from(self, schedule: Program, part: Program) -> Reference:

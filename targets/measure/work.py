@@ -93,11 +93,14 @@ def program_of(work: Work) -> bytes | Reply:
         return Reply.refusal(Status.BUILD_ERROR, message)
 
 
-def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request, Request]:
+def binding_requests(
+    binding: Binding, set_up: dict[str, Any], *, replaces: bool = False
+) -> tuple[Request, Request]:
     """Return the requests that bind a new and a running worker to a workload.
 
     ``set_up`` holds further settings of a new worker. A worker that keeps workloads knows them by
-    the header's ``fingerprint``.
+    the header's ``fingerprint``; the binding before is not asked for again where this one
+    ``replaces`` it.
     """
     header, parts = binding.pack()
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
@@ -105,7 +108,7 @@ def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request,
         digest.update(hashlib.sha256(part).digest())
     header, blobs = {**header, "fingerprint": digest.hexdigest()}, tuple(parts)
     start = {"request": "start", **set_up, **header}
-    bind = {"request": "bind", **header}
+    bind = {"request": "bind", "replaces": replaces, **header}
     return Request(start, blobs, START_TIMEOUT), Request(bind, blobs, START_TIMEOUT)
 
 

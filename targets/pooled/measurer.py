@@ -174,9 +174,9 @@ class PooledMeasurer(Measurer):
             self._preparations.popitem(last=False)
         return known
 
-    def _binding_requests(self) -> tuple[Request, Request]:
+    def _binding_requests(self, *, replaces: bool = False) -> tuple[Request, Request]:
         """Return the requests that bind a new and a running worker to the workload."""
-        return binding_requests(self._preparation.binding, self._set_up)
+        return binding_requests(self._preparation.binding, self._set_up, replaces=replaces)
 
     def _prepare(self, until: float) -> bool:
         """Find the right results, unless each worker does; False where ``until`` comes first."""
@@ -188,7 +188,7 @@ class PooledMeasurer(Measurer):
             self.seconds["start"] += time.perf_counter() - started
             if not found:
                 return False
-            self._executor.rebind(*self._binding_requests())
+            self._executor.rebind(*self._binding_requests(replaces=True))
         requests = self._executor.requests
         self._executor.requests = replace(requests, run_timeout=preparation.run_timeout)
         return True

@@ -65,6 +65,15 @@ def test_results_are_the_same_to_the_last_bit(workload: Workload, count: int) ->
         assert one.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize("body", [TOTAL, SHIFTED, RANDOM])
-def test_loops_whose_iterations_may_race_stay(body: str) -> None:
+INSIDE = """
+for i in range(64):
+    for j in T.parallel(64):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + B[vi, vj]
+"""
+
+
+@pytest.mark.parametrize("body", [TOTAL, SHIFTED, RANDOM, INSIDE])
+def test_loops_that_may_race_or_are_parallel_inside_stay(body: str) -> None:
     assert with_parallel_loops(from_body(body)) is None

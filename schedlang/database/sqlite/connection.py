@@ -103,17 +103,19 @@ class SQLiteConnection:
                     "of it is stored; begin it again"
                 )
             self._depth += 1
+            # Names of their own: a part that failed goes back to where it began itself.
+            part = f"part{self._depth}"
             self._write_through |= through
             try:
                 # Inside: Ctrl-C may come just when it has begun.
-                self.execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
+                self.execute(f"SAVEPOINT {part}" if inner else "BEGIN IMMEDIATE")
                 yield
-                self.execute("RELEASE part" if inner else "COMMIT")
+                self.execute(f"RELEASE {part}" if inner else "COMMIT")
             except BaseException:
                 # After a full disk SQLite may have gone back by itself.
                 if self._in_transaction:
                     with suppress(DatabaseError):  # interrupted before there was a part
-                        self.execute("ROLLBACK TO part" if inner else "ROLLBACK")
+                        self.execute(f"ROLLBACK TO {part}" if inner else "ROLLBACK")
                 raise
             finally:
                 self._depth -= 1

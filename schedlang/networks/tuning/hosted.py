@@ -101,15 +101,17 @@ class HostedTask(SlicedTask):
         self.trials = trials
         self.history.append((trials, self._best_of(trials)))
 
-    def note(self, reply: Reply, new: Sequence[Record] | None, display: Display) -> None:
-        """Take note of what a host has done, and of the new records; None after finals."""
+    def note(
+        self, reply: Reply, new: Sequence[Record] | None, trials: int, display: Display
+    ) -> None:
+        """Take note of what a host has done: of new records, None after finals, and all trials."""
         if reply.how == UNTUNABLE:
             self.failed = reply.message
             return
         self._unscheduled = self.islands.unscheduled_latency
         if new is None:
             return
-        self._reach(self.islands.trials)
+        self._reach(trials)
         if self._telling is not None:
             self._telling.tell(new, display)
             self.finished = self._telling.reason or self.finished
@@ -178,11 +180,11 @@ class HostedSession(Session):
         size = self._first_slice(run, size)
         return size if most is None else min(size, max(most - run.trials, 1))
 
-    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None) -> None:
+    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None, trials: int) -> None:
         run = self.runs[place]
         before = run.latency
         self._display.begin_slice(place)
-        run.note(reply, new, self._display)
+        run.note(reply, new, trials, self._display)
         if new is not None and not run.failed:
             self._display.end_slice(place, before)
 

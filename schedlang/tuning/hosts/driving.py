@@ -22,6 +22,8 @@ SLICE = 16
 # Seconds that a host needs at most, for each record, to go on with a run that another one had.
 _RESTORING = 0.005
 
+_Taken = tuple[int, Reply, Sequence[Record] | None, int]
+
 # Seconds after the end of a search for slices that are under way to come back.
 _GRACE = 10.0
 
@@ -54,8 +56,8 @@ class Driving:
     choose: returns the place of the task that is to have another slice, of those that could, which
         it is given, or None.
     slice_of: returns the number of trials of a slice of a task.
-    taken: is told of each reply, once it is stored: the place of its task, the reply, and the
-        records that are new; None for those after finals.
+    taken: is told of each reply, once it is stored: the place of its task, the reply, the records
+        that are new, None for those after finals, and the task's trials with them.
     finals_seconds: planned seconds of the samples of a task's finals.
 
     Attributes
@@ -70,7 +72,7 @@ class Driving:
         tasks: Sequence[Islands],
         choose: Callable[[Sequence[int]], int | None],
         slice_of: Callable[[int], int],
-        taken: Callable[[int, Reply, Sequence[Record] | None], None],
+        taken: Callable[[int, Reply, Sequence[Record] | None, int], None],
         finals_seconds: float,
     ) -> None:
         self._hosts, self._call, self._tasks = hosts, call, tasks
@@ -157,7 +159,9 @@ class Driving:
 
     def _take(self, found: Sequence[tuple[Order, Reply]]) -> None:
         """Store replies in one transaction, and tell of them; where one fails, those before it."""
-        stored, failure = list[tuple[int, Reply, Sequence[Record] | None]](), None
+        stored, failure = list[_Taken](), None
+        if not found:
+            return
         try:
             with self._call.database.transaction(through=False):
                 for order, reply in found:
@@ -166,14 +170,14 @@ class Driving:
                     except BaseException as error:
                         failure = error
                         break
-        except DatabaseError as error:
-            raise failure or error from None
-        for place, reply, new in stored:
-            self._taken(place, reply, new)
+        except DatabaseError as error:  # of the disk, before or now: nothing is stored
+            raise failure if isinstance(failure, DatabaseError) else error from failure
+        for one in stored:
+            self._taken(*one)
         if failure is not None:
             raise failure
 
-    def _store(self, order: Order, reply: Reply) -> tuple[int, Reply, Sequence[Record] | None]:
+    def _store(self, order: Order, reply: Reply) -> _Taken:
         """Store a reply; return what ``taken`` is told of it."""
         place = self._under_way.pop(order.serial)
         task = self._tasks[place]
@@ -189,7 +193,7 @@ class Driving:
             lane.trials += len(new)
             lane.seconds += reply.seconds
             lane.latest = place
-        return place, reply, new if order.what == SEARCH else None
+        return place, reply, new if order.what == SEARCH else None, task.trials
 
     def _send(self, place: int, order: Order) -> None:
         self._under_way[order.serial] = place

@@ -135,7 +135,7 @@ class Tuning:
             return SLICE
         return max(min(SLICE, trials // (8 * self._hosts.at_once)), 4)
 
-    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None) -> None:
+    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None, trials: int) -> None:
         if reply.how == UNTUNABLE:
             raise WorkloadError(f"{self._task.first.task.workload.name}: {reply.message}")
         if new is not None:

@@ -28,10 +28,12 @@ class Reference:
     ----------
     results: for each draw; programs are timed on the first.
     seconds: wall time of a call of the program that gave them; 0 for a user's function.
+    unscheduled: whether that was the unscheduled program.
     """
 
     results: tuple[Results, ...]
     seconds: float = 0.0
+    unscheduled: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -56,6 +58,7 @@ class Reference:
             "masked": [[mask is not None for mask in one.untouched] for one in self.results],
             "exact": [one.exact for one in self.results],
             "seconds": self.seconds,
+            "unscheduled": self.unscheduled,
         }
         return header, blobs
 
@@ -75,7 +78,7 @@ class Reference:
                 for arg, present in zip(written, masked, strict=True)
             )
             results.append(Results(Draw.from_json(draw), expected, untouched, exact=exact))
-        return cls(tuple(results), header["seconds"])
+        return cls(tuple(results), header["seconds"], header["unscheduled"])
 
     def is_like(self, other: Reference) -> bool:
         """Whether both have the same results, of the same inputs, as their checksums say."""

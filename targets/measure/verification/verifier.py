@@ -29,14 +29,14 @@ class Verifier:
     Attributes
     ----------
     reference: the right results; None where they are not known.
-    unscheduled: the program that gave them; None where another process ran it.
+    unscheduled: compiles the program that gave them, or returns it; None where that is not known.
     """
 
     def __init__(
         self, backend: Backend, binding: Binding, caller: Caller, reference: Reference | None
     ) -> None:
         self.reference = reference
-        self.unscheduled: Program | None = None
+        self.unscheduled: Callable[[], Program] | None = None
         self._unscheduled_repeats = False
         self._backend = backend
         self._binding = binding
@@ -163,14 +163,14 @@ class Verifier:
     def _seek_second_opinion(self, right: Results, reason: str) -> None:
         """Raise Fault(corrupt) when the unscheduled program does not repeat its own results.
 
-        It is asked until it does once. Only a process that ran it can ask.
+        It is asked until it does once.
         """
         if self.unscheduled is None or self._unscheduled_repeats:
             return
         if self._known.seconds > _LONGEST_SECOND_OPINION:
             return
         self._data.select(right.draw)
-        self._caller.call(self.unscheduled)
+        self._caller.call(self.unscheduled())
         self._unscheduled_repeats = self._mismatch(right, self._data.written()) is None
         if not self._unscheduled_repeats:
             reason += "; nor does the unscheduled program give its own results again"

@@ -11,16 +11,21 @@ import pytest
 
 from schedlang import workloads
 from schedlang.measurement import Candidate, Status
+from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
+from schedlang.targets.measure import preparation
 from schedlang.targets.measure.draws import plain_draw
+from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.expected.narrow import WideResults
 from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
+from schedlang.targets.measure.preparation import Preparation
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import Requests, Work, program_of
 from schedlang.targets.worker.request import Request
+from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Argument, Workload
 from tests.targets import programs
 from tests.targets.programs import matmul_variant, scheduled_matmul
@@ -155,6 +160,56 @@ def test_damaged_results_are_found_out_anew(learned: list[str], forgetful: None)
     assert worker.bind(0)["ok"]
     assert len(learned) == 3
     assert worker.statuses(scheduled_matmul(one)) == ["ok"]
+
+
+def test_the_unscheduled_program_can_repeat_results_that_were_kept(forgetful: None) -> None:
+    one, other = programs.matmul(), workloads.matmul(24, 16, 8)
+    worker = InProcess(one, other)
+    worker.start()
+    worker.bind(1)
+    worker.bind(0)
+    verifier = worker.worker._runner._verifier
+    assert verifier.unscheduled is not None
+    assert worker.statuses(matmul_variant(WRONG)) == ["wrong_result"]
+    assert verifier._unscheduled_repeats, "it was asked"
+
+
+def test_what_a_binding_replaces_is_not_kept() -> None:
+    measurer = LocalCPU(workloads.matmul(8, 16, 32), workers=1)
+    with measurer:
+        assert measurer._binding_requests(replaces=True)[1].header["replaces"]
+    worker = InProcess(workloads.matmul(8, 16, 32), workloads.matmul(4, 16, 32))
+    worker.start()
+    worker._binds[1].header["replaces"] = True
+    worker.bind(1)
+    assert not worker.worker._kept._kept
+    worker.bind(0)
+    assert len(worker.worker._kept._kept) == 1
+
+
+SHARED = LargePolicy(shared_steps=1e3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "shared"),
+    [
+        (programs.matmul(), True),
+        (from_prim_func(programs.from_body(programs.RANDOM)["main"], name="calls"), False),
+        (workloads.matmul(8, 8, 256, dtype="float16"), False),
+    ],
+    ids=["plain", "calls", "narrow"],
+)
+def test_results_are_found_once_where_they_can_be(workload: Workload, shared: bool) -> None:
+    made = Preparation(workload, Target("cpu"), Problem(), SHARED, None)
+    assert made.done is not shared
+    assert made.binding.verifies is made.done
+    assert Preparation(workload, Target("cpu"), Problem(), LargePolicy(), None).done
+
+
+def test_many_bytes_of_results_do_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "_SHARED_BYTES", 4 * 64 * 64)
+    made = Preparation(programs.matmul(), Target("cpu"), Problem(), SHARED, None)
+    assert made.done, "each worker finds them"
 
 
 def test_the_size_of_right_results_counts_masks_and_wide_ones() -> None:

@@ -26,8 +26,9 @@ class Storing:
     def take(self, order: Any, reply: Reply, host: int) -> list[Any]:
         with self._database.transaction():
             self._database.put_workload(f"program {order.serial}", "name", "{}")
-            if order.serial in self._failing:
-                raise self._failing[order.serial]
+            with self._database.transaction(), self._database.transaction():
+                if order.serial in self._failing:
+                    raise self._failing[order.serial]
         return []
 
 
@@ -41,9 +42,9 @@ class Commits(Database):
 
 
 def taken(
-    path: Path, failing: dict[int, BaseException]
+    path: Path, failing: dict[int, BaseException], count: int = 4
 ) -> tuple[set[str], list[int], int, BaseException | None]:
-    """Take four replies; return the programs that are stored, what was told, and commits."""
+    """Take some replies; return the programs that are stored, what was told, and commits."""
     told: list[int] = []
     with Commits(path) as database:
         call: Any = SimpleNamespace(finals=0, trials=None, database=database)
@@ -57,11 +58,11 @@ def taken(
             tasks,
             lambda able: None,
             lambda place: 1,
-            lambda place, reply, new: told.append(reply.serial),
+            lambda place, reply, new, trials: told.append(reply.serial),
             1.0,
         )
         replies: list[Any] = []
-        for serial in range(1, 5):
+        for serial in range(1, count + 1):
             driving._under_way[serial] = 0
             order = SimpleNamespace(serial=serial, what=SEARCH)
             replies.append((order, Reply(serial, MEASURED, "host")))
@@ -74,9 +75,9 @@ def taken(
         except BaseException as raised:
             error = raised
         connection.set_trace_callback(None)
-        count = database.count
+        commits = database.count
     with Database(path, read_only=True) as again:
-        return {key for key, _ in again.workloads()}, told, count, error
+        return {key for key, _ in again.workloads()}, told, commits, error
 
 
 def test_one_transaction_stores_all(tmp_path: Path) -> None:
@@ -85,6 +86,11 @@ def test_one_transaction_stores_all(tmp_path: Path) -> None:
     assert stored == {f"program {serial}" for serial in range(1, 5)}
     assert told == [1, 2, 3, 4]
     assert commits == 1
+
+
+def test_nothing_is_no_transaction(tmp_path: Path) -> None:
+    *_, commits, error = taken(tmp_path / "tune.db", {}, count=0)
+    assert commits == 0 and error is None
 
 
 @pytest.mark.parametrize("failure", [DatabaseError("it names another"), KeyboardInterrupt()])

@@ -13,6 +13,7 @@ the same program again is luck, what one host ends with from another seed.
 from __future__ import annotations
 
 import argparse
+import gc
 import heapq
 import json
 import math
@@ -380,8 +381,10 @@ def driver(settings: argparse.Namespace) -> list[dict[str, Any]]:
             file = f"{folder}/tune.db"
             trials = 64 * TRIALS_OF_A_TASK
             found = tune_tasks(64, 64, QUIET, 0, trials, file, math.nan, replies)
-        if repeat:  # the first one only collects replies
+        if repeat:
             rows.append(found | {"rate": found["trials"] / found["driving"], "curve": []})
+        else:  # it only collects replies
+            gc.freeze()  # a driver has no recorded spaces, through which the collector would go
     rates = [row["rate"] for row in rows]
     size = sum(map(len, replies.values())) / rows[0]["trials"]
     print(

@@ -93,7 +93,7 @@ _Kept = TypeVar("_Kept", bound=_Sized)
 
 
 class BoundWorkloads(Generic[_Kept]):
-    """Workloads by the fingerprint of their binding, the last ones that fit into some bytes."""
+    """Workloads by the fingerprint of their binding, the last ones that fit into ``most_bytes``."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes

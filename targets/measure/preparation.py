@@ -38,8 +38,9 @@ _SHARED_BYTES = 64 << 20
 class Preparation:
     """Where the right results of a workload come from, and the binding of workers to it.
 
-    The unscheduled program gives the results in each worker, unless it takes long or the user has a
-    function for them: then they are found once, by ``find``, and become part of the binding.
+    The unscheduled program gives the results in each worker, unless it takes long, and results can
+    be shared, or the user has a function for them: then they are found once, by ``find``, and
+    become part of the binding.
 
     Parameters
     ----------
@@ -70,8 +71,9 @@ class Preparation:
         verifies = problem.verify is not False
         draws = 1 if self.is_large else draw_count(workload)
         binding = Binding.of(workload, target, problem, verifies=verifies, draws=draws)
-        shared = self.is_large or (policy.is_shared(workload) and _can_be_shared(binding))
-        self.done = not (verifies and (shared or problem.reference is not None))
+        once = verifies and (self.is_large or problem.reference is not None)
+        shared = verifies and not once and policy.is_shared(workload)
+        self.done = not (once or (shared and _can_be_shared(binding)))
         self.binding = replace(binding, verifies=verifies and self.done)
         self.unscheduled_seconds: float | None = None
         self.first_call = math.nan
@@ -106,7 +108,7 @@ def _can_be_shared(binding: Binding) -> bool:
     """Whether results of a program can be those of all workers.
 
     They travel there at each binding. A program that may change its process has to run in each; and
-    bounds of narrow sums do not travel.
+    bounds of narrow sums, of programs that are short enough to have them, do not travel.
     """
     written = [arg for arg in binding.args if arg.role != "input"]
     size = sum(argument_bytes(arg.shape, arg.dtype) for arg in written) * binding.draws

@@ -106,7 +106,7 @@ class CandidateRunner:
         return reference
 
     def recall(self, unscheduled: Callable[[], Program]) -> None:
-        """Say what makes the program that gave the right results elsewhere: it can repeat them."""
+        """Say what makes the program that gave the right results, which was not run here."""
         self._verifier.unscheduled = unscheduled
 
     def learn_from(self, schedule: Program, part: Program) -> Reference:

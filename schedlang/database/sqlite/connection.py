@@ -102,10 +102,10 @@ class SQLiteConnection:
                     f"{self.name}: an error before ended this transaction, and nothing "
                     "of it is stored; begin it again"
                 )
-            self._depth += 1
             # Names of their own: a part that failed goes back to where it began itself.
             part = f"part{self._depth}"
             self._write_through |= through
+            self._depth += 1
             try:
                 # Inside: Ctrl-C may come just when it has begun.
                 self.execute(f"SAVEPOINT {part}" if inner else "BEGIN IMMEDIATE")
@@ -116,6 +116,8 @@ class SQLiteConnection:
                 if self._in_transaction:
                     with suppress(DatabaseError):  # interrupted before there was a part
                         self.execute(f"ROLLBACK TO {part}" if inner else "ROLLBACK")
+                        if inner:
+                            self.execute(f"RELEASE {part}")
                 raise
             finally:
                 self._depth -= 1

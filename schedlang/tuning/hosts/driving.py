@@ -159,9 +159,9 @@ class Driving:
 
     def _take(self, found: Sequence[tuple[Order, Reply]]) -> None:
         """Store replies in one transaction, and tell of them; where one fails, those before it."""
-        stored, failure = list[_Taken](), None
         if not found:
             return
+        stored, failure = list[_Taken](), None
         try:
             with self._call.database.transaction(through=False):
                 for order, reply in found:
@@ -171,7 +171,9 @@ class Driving:
                         failure = error
                         break
         except DatabaseError as error:  # of the disk, before or now: nothing is stored
-            raise failure if isinstance(failure, DatabaseError) else error from failure
+            if isinstance(failure, DatabaseError):
+                raise failure from failure.__cause__ or error
+            raise error from failure
         for one in stored:
             self._taken(*one)
         if failure is not None:

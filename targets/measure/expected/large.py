@@ -34,7 +34,7 @@ class LargePolicy:
     ----------
     steps: a workload is large when its unscheduled program takes more steps than this, by
         ``count_steps``; a step takes about a nanosecond.
-    shared_steps: where it takes more than this, one worker runs it for all of them.
+    shared_steps: where it takes more than this, one worker runs it for all of them, if that can be.
     window_steps: steps of the part of the unscheduled program that a schedule is checked with.
     schedules: number of schedules to try.
     schedule_seconds: how long the first one may take, build and check included; each second one may
@@ -56,7 +56,7 @@ class LargePolicy:
         return count_steps(workload.mod) > self.steps
 
     def is_shared(self, workload: Workload) -> bool:
-        """Whether one worker finds the right results of ``workload`` for all of them."""
+        """Whether one worker should find the right results of ``workload`` for all of them."""
         return count_steps(workload.mod) > min(self.steps, self.shared_steps)
 
     def cut_off(self, deadline: float) -> float:

@@ -14,7 +14,7 @@ from schedlang.measurement import Candidate, Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
-from schedlang.targets.measure import preparation
+from schedlang.targets.measure import in_process, preparation
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.expected.narrow import WideResults
@@ -185,6 +185,17 @@ def test_what_a_binding_replaces_is_not_kept() -> None:
     assert not worker.worker._kept._kept
     worker.bind(0)
     assert len(worker.worker._kept._kept) == 1
+
+
+def test_one_thread_finds_results_where_several_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(mod: Any) -> None:
+        raise RuntimeError("of TVM")
+
+    monkeypatch.setattr(in_process, "with_parallel_loops", fail)
+    worker = InProcess(programs.matmul())
+    assert worker.start()["ok"]
+    reply = worker._send(Request({"request": "learn"}))
+    assert reply["ok"] and len(reply["reference"]["draws"]) > 1
 
 
 SHARED = LargePolicy(shared_steps=1e3)

@@ -18,12 +18,13 @@ from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Reply
 class Storing:
     """A task that stores a program for each reply, and fails for some."""
 
-    trials = planned = 0
+    planned = 0
 
     def __init__(self, database: Database, failing: dict[int, BaseException]) -> None:
-        self._database, self._failing = database, failing
+        self._database, self._failing, self.trials = database, failing, 0
 
     def take(self, order: Any, reply: Reply, host: int) -> list[Any]:
+        self.trials += 10
         with self._database.transaction():
             self._database.put_workload(f"program {order.serial}", "name", "{}")
             with self._database.transaction(), self._database.transaction():
@@ -58,7 +59,7 @@ def taken(
             tasks,
             lambda able: None,
             lambda place: 1,
-            lambda place, reply, new, trials: told.append(reply.serial),
+            lambda place, reply, new, trials: told.append(trials),
             1.0,
         )
         replies: list[Any] = []
@@ -84,7 +85,7 @@ def test_one_transaction_stores_all(tmp_path: Path) -> None:
     stored, told, commits, error = taken(tmp_path / "tune.db", {})
     assert error is None
     assert stored == {f"program {serial}" for serial in range(1, 5)}
-    assert told == [1, 2, 3, 4]
+    assert told == [10, 20, 30, 40], "what was known with each, though others were stored"
     assert commits == 1
 
 
@@ -97,5 +98,5 @@ def test_nothing_is_no_transaction(tmp_path: Path) -> None:
 def test_those_before_one_that_fails_are_stored(tmp_path: Path, failure: BaseException) -> None:
     stored, told, _, error = taken(tmp_path / "tune.db", {3: failure})
     assert stored == {"program 1", "program 2"}
-    assert told == [1, 2]
+    assert told == [10, 20]
     assert error is failure

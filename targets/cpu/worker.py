@@ -138,11 +138,14 @@ class CPUWorker(InProcessWorker):
         """Work for another workload, as it was left where the worker was bound to it before."""
         fingerprint = request.header["fingerprint"]
         self._set_aside(keep=not request.header.get("replaces"))
-        if (known := self._kept.take(fingerprint)) is not None:
+        known, learned = self._kept.take(fingerprint), self._learned.take(fingerprint)
+        reply = None
+        if known is not None:
             self._binding, self._runner, self._unscheduled, reply = known
-        else:
-            learned = self._learned.take(fingerprint)
-            reply = learned and self._bind_again(learned) or super().on_bind(request)
+        elif learned is not None:
+            reply = self._bind_again(learned)
+        if reply is None:
+            reply = super().on_bind(request)
         self._present = fingerprint, {**reply, "spent": {}}
         return reply
 

@@ -93,10 +93,11 @@ class Preparation:
             if first is None:
                 return False
             found, unscheduled = first
-            self.first_call = found.seconds if unscheduled else math.nan
-            # Longer ones are not timed more than once.
-            if self.is_large or self.first_call > REFERENCE_TIMING.budget_seconds:
-                self.unscheduled_seconds = found.seconds if unscheduled else None
+            if unscheduled:
+                self.first_call = found.seconds
+                # Longer ones are not timed more than once.
+                if self.is_large or found.seconds > REFERENCE_TIMING.budget_seconds:
+                    self.unscheduled_seconds = found.seconds
             if self._given_timeout is None and self.is_large:
                 self.run_timeout = max(RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
         self.binding = replace(self.binding, verifies=True, reference=found)

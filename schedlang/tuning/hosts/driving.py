@@ -22,10 +22,11 @@ SLICE = 16
 # Seconds that a host needs at most, for each record, to go on with a run that another one had.
 _RESTORING = 0.005
 
-_Taken = tuple[int, Reply, Sequence[Record] | None, int]
-
 # Seconds after the end of a search for slices that are under way to come back.
 _GRACE = 10.0
+
+# What ``Driving`` tells of a reply.
+_Taken = tuple[int, Reply, Sequence[Record] | None, int]
 
 
 @dataclass

@@ -31,7 +31,7 @@ _REMEMBERED = 64
 _FAILED = 2
 # Seconds between two looks at the number of an engine's workers.
 _COUNT_SECONDS = 2.0
-# Most replies that are stored together: what is lost where that fails, and is kept in memory.
+# Most replies that are stored in one transaction: as many may be lost where it fails.
 TOGETHER = 8
 # How long to wait for replies before looking for late ones.
 _POLL_SECONDS = 1.0

@@ -57,7 +57,7 @@ class LargePolicy:
 
     def is_shared(self, workload: Workload) -> bool:
         """Whether one worker should find the right results of ``workload`` for all of them."""
-        return count_steps(workload.mod) > min(self.steps, self.shared_steps)
+        return count_steps(workload.mod) > self.shared_steps
 
     def cut_off(self, deadline: float) -> float:
         """Return the seconds after which to cut off the unscheduled program's timing."""

@@ -89,7 +89,7 @@ class SimulatedHosts(Hosts):
 
     Where ``replies`` are given, those to orders that are not in it are added, by serial number, and
     the others come at once. The driver's time then does not count on the clock, so that it does the
-    same once more.
+    same once more. Hosts that are given the same order, as one was late, reply the same.
 
     Attributes
     ----------
@@ -105,8 +105,9 @@ class SimulatedHosts(Hosts):
         replies: dict[int, bytes] | None = None,
     ) -> None:
         self.clock = EventClock()
-        self._replies = replies
-        super().__init__(_None(), at_once=count, attempts=50, patience=1e9)
+        self._all_come = replies is not None
+        self._replies = {} if replies is None else replies
+        super().__init__(_None(), at_once=count, attempts=50)
         self.busy = self.driving = 0.0
         self.killed = self._count = 0
         self._faults, self._rng = faults, random.Random(seed)
@@ -155,22 +156,20 @@ class SimulatedHosts(Hosts):
         return future
 
     def _reply_to(self, serial: int, packed: bytes) -> bytes:
-        if self._replies is None:
-            return carry_out(packed)
         if serial not in self._replies:
             self._replies[serial] = carry_out(packed)
         return self._replies[serial]
 
     def _is_there(self, at: float, found: Sequence[Future[bytes]]) -> bool:
         """Whether a reply that comes ``at`` a time is there; all are, where they come at once."""
-        there = at <= self.clock.now() or (self._replies is not None and bool(found))
+        there = at <= self.clock.now() or (self._all_come and bool(found))
         return there and len(found) < TOGETHER
 
     def _wait(self, seconds: float) -> list[Future[bytes]]:
         now = time.perf_counter()
         spent = now - self._since - self._inline
         self.driving += spent
-        if self._replies is None:
+        if not self._all_come:
             self.clock.sleep(spent)
         self._inline = 0.0
         found = []

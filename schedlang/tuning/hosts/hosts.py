@@ -23,10 +23,12 @@ from schedlang.tuning.hosts.judge import HostWarning, Judge
 from schedlang.tuning.hosts.messages import FAILED, FINALS, REFUSED, Order, Reply
 
 # An order is late when it has taken this many times as long as others, and the patience.
-_LATE = 4.0
-# What an order is expected to take while none has come back, in multiples of the patience.
-_FIRST = 4.0
+_LATE = 2.0
+# Seconds that an order is expected to take while none has come back: hosts start.
+_FIRST = 60.0
 _REMEMBERED = 64
+# Seconds between two looks for orders that are late.
+_LOOK_SECONDS = 0.25
 # How often the call's own code has to fail on one host before that is believed.
 _FAILED = 2
 # Seconds between two looks at the number of an engine's workers.
@@ -62,8 +64,8 @@ class Hosts:
         when one of its processes is killed.
     at_once: number of slices at the same time; by default the number of the engine's workers.
     attempts: how often an order that no host carries out is given again before the call fails.
-    patience: seconds beyond four times what others took after which an order is late: another host
-        gets it as well, and the first reply counts.
+    patience: seconds beyond twice what others took after which an order is late: another host gets
+        it as well, and the first reply counts (backup tasks: MapReduce, 3.6).
 
     An executor that is given is left as it is; what a function made is shut down by ``close``.
     ValueError where the engine does not tell how many workers it has; TypeError for no engine.
@@ -77,7 +79,7 @@ class Hosts:
         *,
         at_once: int | None = None,
         attempts: int = 4,
-        patience: float = 20.0,
+        patience: float = 2.0,
     ) -> None:
         if at_once is not None and (type(at_once) is not int or at_once < 1):
             raise ValueError(f"at_once={at_once!r}; give a whole number, 1 or more")
@@ -105,9 +107,10 @@ class Hosts:
 
     def _forget(self) -> None:
         """Forget what a call has left behind, but for what hosts are like."""
-        # Seconds that orders took, by what they were for.
+        # Seconds that orders took, for each of their trials, by what they were for.
         self._took: dict[tuple[str, str], deque[float]]
         self._took = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        self._looked = -_LOOK_SECONDS
         # When a host has last answered, how often all orders have come back undone since, and how
         # long it may take until silence is worth a warning.
         self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
@@ -128,7 +131,8 @@ class Hosts:
     @property
     def free(self) -> int:
         """Number of orders that could begin now."""
-        return max(self.at_once - len(self._flights), 0)
+        # Of one that is late, two hosts are busy.
+        return max(self.at_once - len(self._of) - len(self._held), 0)
 
     @property
     def flying(self) -> int:
@@ -281,7 +285,7 @@ class Hosts:
             other.cancel()
         took = self.clock.now() - flight.began
         for kind in _kinds(flight.order):
-            self._took[kind].append(took)
+            self._took[kind].append(took / max(flight.order.trials, 1))
         self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
         self.judge.see(reply.name, reply.rate)
         with self._keeping_error():
@@ -332,13 +336,16 @@ class Hosts:
         keep orders in a queue: who is late is asked again, and nobody is given up. A HostWarning
         where all are late.
         """
-        now, silent = self.clock.now(), True
+        now = self.clock.now()
+        if now - self._looked < _LOOK_SECONDS:
+            return
+        self._looked, silent = now, True
+        usual = {kind: statistics.median(took) for kind, took in self._took.items()}
         for flight in self._flights.values():
-            task, what = _kinds(flight.order)
-            # Of finals of other tasks; but slices of one task may take long.
-            took = self._took[task] or (self._took[what] if what[0] == FINALS else [])
-            usual = statistics.median(took) if took else _FIRST * self._patience
-            limit, copies = _LATE * usual + self._patience, max(len(flight.futures), 1)
+            task, all_of_them = _kinds(flight.order)
+            expected = usual.get(task, usual.get(all_of_them, _FIRST))
+            limit = _LATE * expected * max(flight.order.trials, 1) + self._patience
+            copies = max(len(flight.futures), 1)
             late = now - max(flight.began, self._answered) > limit * copies
             silent = silent and late and copies >= self._attempts
             # Whoever has it may be gone: nobody needs to be free for it.

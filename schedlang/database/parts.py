@@ -131,7 +131,9 @@ def add_part(database: Database, part: RunPart, run_id: int) -> tuple[list[Recor
     the records as they are stored, and the run. DatabaseError for a part that names others.
     """
     with database.transaction(through=bool(part.run.outcome)):
-        stored = database.append(replace(one, id=None, run_id=run_id) for one in part.records)
+        stored = database.append(
+            one if one.run_id == run_id else replace(one, run_id=run_id) for one in part.records
+        )
         new = {_id(one): _id(kept) for one, kept in zip(part.records, stored, strict=True)}
         try:
             here = replace(part, records=()).renumbered(_Ids(new))

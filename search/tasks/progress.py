@@ -73,12 +73,12 @@ class TaskProgress:
             points.append((trials, lowest))
         return tuple(points)
 
-    @property
+    @cached_property
     def latency(self) -> float:
         """The lowest latency known, in seconds; NaN if none is."""
         return self.history[-1][1]
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether any latency is known."""
         return not math.isnan(self.latency)

@@ -15,7 +15,7 @@ from schedlang.database.parts import add_part, records_to_json
 from schedlang.database.programs import program_text
 from schedlang.database.run import Ask, told
 from schedlang.measurement import Status
-from schedlang.tuning.hosts.frames import deflate, inflate
+from schedlang.tuning.hosts.frames import deflate
 from schedlang.tuning.hosts.messages import FINALS, SEARCH, Block, Order, Reply, State
 from schedlang.tuning.resume import Journal
 from schedlang.tuning.resume.ending import Ending
@@ -244,14 +244,17 @@ class HostedRun(TaskRun):
         part = replace(
             reply.part,
             details=reply.part.details.of_host(host),
-            records=[_measured_by(reply.name, one) for one in reply.part.records],
+            records=[
+                replace(one, run_id=journal.id, provenance={**one.provenance, "host": reply.name})
+                for one in reply.part.records
+            ],
         )
         with database.transaction(through=bool(part.run.outcome)):
             if reply.again:
                 journal.begin_again(part.run.known)
                 self._state, self._asks = State(), []
             if reply.state:
-                part = replace(part, run=replace(part.run, state=inflate(reply.state)))
+                part = replace(part, run=replace(part.run, state=reply.saved))
             stored, run = add_part(database, part, journal.id)
             new = [one.id or 0 for one in stored]
             if reply.state:
@@ -311,10 +314,6 @@ class HostedRun(TaskRun):
         if missing:
             new |= {one.id: one for one in self._call.database.get(missing)}
         return [new.get(number) or known[number] for number in ids]
-
-
-def _measured_by(host: str, record: Record) -> Record:
-    return replace(record, provenance={**record.provenance, "host": host})
 
 
 def blocks_of(records: Sequence[Record]) -> list[Block]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -20,12 +19,13 @@ from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
 from schedlang.tuning.hosts.host import carry_out
 from schedlang.tuning.hosts.judge import HostWarning, Judge
-from schedlang.tuning.hosts.messages import FAILED, FINALS, REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
 
 # An order is late when it has taken this many times as long as others, and the patience.
 _LATE = 2.0
-# Seconds that an order is expected to take while none has come back: hosts start.
-_FIRST = 60.0
+# What an order is expected to take while none has come back, in multiples of the patience: hosts
+# start.
+_FIRST = 10.0
 _REMEMBERED = 64
 # Seconds between two looks for orders that are late.
 _LOOK_SECONDS = 0.25
@@ -52,6 +52,11 @@ class _Flight:
     failures: float = 0.0
     failed_by: list[str] = field(default_factory=list)
     futures: set[Future[bytes]] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        """Number of its trials, which its time is compared by; 1 for finals."""
+        return max(self.order.trials, 1)
 
 
 class Hosts:
@@ -285,7 +290,7 @@ class Hosts:
             other.cancel()
         took = self.clock.now() - flight.began
         for kind in _kinds(flight.order):
-            self._took[kind].append(took / max(flight.order.trials, 1))
+            self._took[kind].append(took / flight.size)
         self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
         self.judge.see(reply.name, reply.rate)
         with self._keeping_error():
@@ -332,24 +337,24 @@ class Hosts:
     def _repeat_late(self) -> None:
         """Give orders that are late to another host as well: the first reply counts.
 
-        Slices of one task may take hundreds of times as long as those of another, and an engine may
-        keep orders in a queue: who is late is asked again, and nobody is given up. A HostWarning
-        where all are late.
+        The first slice of a task is compared with the slowest tenth of all. But it may take much
+        longer, and an engine may keep orders in a queue: each copy waits twice as long as the one
+        before, and nobody is given up. A HostWarning where all are late.
         """
         now = self.clock.now()
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked, silent = now, True
-        usual = {kind: statistics.median(took) for kind, took in self._took.items()}
+        usual = {kind: self._seconds_of_trial(*kind) for kind in self._took}
         for flight in self._flights.values():
-            task, all_of_them = _kinds(flight.order)
-            expected = usual.get(task, usual.get(all_of_them, _FIRST))
-            limit = _LATE * expected * max(flight.order.trials, 1) + self._patience
+            task, others = _kinds(flight.order)
+            trial = usual.get(task, usual.get(others, _FIRST * self._patience / flight.size))
             copies = max(len(flight.futures), 1)
-            late = now - max(flight.began, self._answered) > limit * copies
+            limit = (_LATE * trial * flight.size + self._patience) * 2 ** (copies - 1)
+            late = now - max(flight.began, self._answered) > limit
             silent = silent and late and copies >= self._attempts
             # Whoever has it may be gone: nobody needs to be free for it.
-            if now - flight.began > limit * copies and copies < self._attempts:
+            if now - flight.began > limit and copies < self._attempts:
                 self._send(flight)
         quiet = now - self._answered
         if silent and self._flights and quiet > self._silence:
@@ -360,6 +365,11 @@ class Hosts:
                 HostWarning,
                 stacklevel=2,
             )
+
+    def _seconds_of_trial(self, what: str, task: str) -> float:
+        """Return the seconds of a trial of a task; of all, one that is slower than most."""
+        took = sorted(self._took[what, task])
+        return took[len(took) // 2] if task else took[len(took) * 9 // 10]
 
 
 def _kinds(order: Order) -> tuple[tuple[str, str], tuple[str, str]]:

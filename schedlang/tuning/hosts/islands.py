@@ -43,6 +43,7 @@ class Islands:
     runs: those that were opened.
     records: what their searches were told of, each program once, in the order of arrival.
     trials: number of them that ran.
+    planned: number of trials of the slices that are under way.
     doubles: number of programs that two of them measured.
     stopped: identity of the stop rule that ended the search; empty if none did.
     out_of_time: whether the budget ended it.
@@ -54,7 +55,7 @@ class Islands:
         self._make_run, self._call, self._most = make_run, call, most
         self.runs: list[HostedRun] = [make_run(0)]
         self.records: list[Record] = []
-        self.trials = self.doubles = 0
+        self.trials = self.doubles = self.planned = 0
         self._keys: set[str] = set()
         self._known: dict[int | None, Record] = {}
         self._suggested: set[str] = set()
@@ -147,19 +148,24 @@ class Islands:
     @property
     def may_begin(self) -> bool:
         """Whether another slice could begin now."""
-        return self._next() is not None
+        return any(run.may_begin for run in self.runs) or self._grows
+
+    @property
+    def _grows(self) -> bool:
+        """Whether another run may begin beside the others: the first one has to begin alone."""
+        if self.exhausted or self.is_over:
+            return False
+        return bool(self.records) and len(self.runs) < self._most()
 
     def _next(self) -> int | None:
         """Return the number of the run that is next: of idle ones that with the fewest trials.
 
-        That of a new run where all are busy; the first one has to begin alone.
+        That of a new run where all are busy.
         """
         idle = [k for k, run in enumerate(self.runs) if run.may_begin]
         if idle:
             return min(idle, key=lambda k: (self.runs[k].trials, k))
-        over = self.exhausted or self.is_over
-        grows = len(self.runs) < self._most() and self.records and not over
-        return len(self.runs) if grows else None
+        return len(self.runs) if self._grows else None
 
     def order(self, serial: int, trials: int, seconds: float) -> Order:
         """Return the order for a slice of this many trials; call it where ``may_begin``."""
@@ -174,6 +180,7 @@ class Islands:
             serial, trials, seconds, self._blocks_for(run), self._suggested_to(run)
         )
         self._orders[serial] = run, trials
+        self.planned += trials
         return order
 
     def finals(self, serial: int, finals_seconds: float | None, finished: str) -> Order:
@@ -186,7 +193,7 @@ class Islands:
 
     def take(self, order: Order, reply: Reply, host: int) -> list[Record]:
         """Store what a host, with this number, has done; return the records that are new."""
-        run, _ = self._orders.pop(order.serial)
+        run = self._end(order)
         had = {one.id for one in run.records}
         found = run.take(reply, host, self._known)
         new = self._note(found)
@@ -226,13 +233,13 @@ class Islands:
 
     def give_up(self, order: Order) -> None:
         """Forget an order whose program cannot be tuned."""
-        run, _ = self._orders.pop(order.serial)
-        run.busy = False
+        self._end(order).busy = False
 
-    @property
-    def planned(self) -> int:
-        """Number of trials of the slices that are under way."""
-        return sum(trials for _, trials in self._orders.values())
+    def _end(self, order: Order) -> HostedRun:
+        """Take an order off those under way; return its run."""
+        run, trials = self._orders.pop(order.serial)
+        self.planned -= trials
+        return run
 
     def _note(self, records: Sequence[Record]) -> list[Record]:
         """Keep the records that no run has had; count the programs that two have measured."""

@@ -11,6 +11,7 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from schedlang.database.parts import RunPart, records_from_json
@@ -281,11 +282,13 @@ class Reply:
         except (KeyError, TypeError, ValueError, DatabaseError) as error:
             raise HostError(f"this is no reply: {error!s:.200}") from error
 
-    def check(self, order: Order) -> None:
-        """HostError unless it is a reply to an order: it names that, and records that were sent.
+    @cached_property
+    def saved(self) -> str:
+        """The state of the search, as text; HostError where it is damaged, or too long."""
+        return inflate(self.state) if self.state else ""
 
-        The search's state is inflated here for the first time.
-        """
+    def check(self, order: Order) -> None:
+        """HostError unless it is a reply to an order: it names that, and records that were sent."""
         if self.serial != order.serial:
             raise HostError(f"it is the reply to order {self.serial}")
         if self.how != MEASURED:
@@ -305,7 +308,7 @@ class Reply:
             raise ValueError("a record of another program, machine or toolchain")
         known = {number for block in order.blocks for number in block.ids}
         known |= {-1 - place for place in range(len(part.records))}
-        state = replace(part.run, state=inflate(self.state) if self.state else "")
+        state = replace(part.run, state=self.saved)
         named = {*self.told, *(one.record_id for one in part.finals), *mentioned(state)}
         if not named <= known:
             raise ValueError("it names records that were not sent")

@@ -175,8 +175,9 @@ class HostedSession(Session):
     def _size_of(self, place: int) -> int:
         run = self.runs[place]
         most = run.progress.most
-        # Runs beside each other tell each other more often.
-        size = max(self._slice // 2, 4) if len(run.islands.runs) > 1 else self._slice
+        # Where hosts are as many as tasks, it counts how soon the scheduler, and runs beside each
+        # other, know better.
+        size = max(self._slice // 2, 4) if run.islands.most > 1 else self._slice
         size = self._first_slice(run, size)
         return size if most is None else min(size, max(most - run.trials, 1))
 

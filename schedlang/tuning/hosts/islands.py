@@ -143,6 +143,11 @@ class Islands:
         """Return the lowest latency of records that may win, in seconds; NaN without any."""
         return self.first.best_of(records)
 
+    @property
+    def most(self) -> int:
+        """Number of runs that may be beside each other now."""
+        return self._most()
+
     # -- slices ----------------------------------------------------------------------------------
 
     @property
@@ -155,7 +160,7 @@ class Islands:
         """Whether another run may begin beside the others: the first one has to begin alone."""
         if self.exhausted or self.is_over:
             return False
-        return bool(self.records) and len(self.runs) < self._most()
+        return bool(self.records) and len(self.runs) < self.most
 
     def _next(self) -> int | None:
         """Return the number of the run that is next: of idle ones that with the fewest trials.

@@ -321,7 +321,12 @@ class Database:
         with self._connection.writing():
             self._connection.execute(
                 "UPDATE run SET state = ?, state_asks = ?, outcome = ? WHERE id = ?",
-                (self._connection.pack(run.state), run.state_asks, run.outcome, run.id),
+                (
+                    self._connection.pack(run.state, replaced=True),
+                    run.state_asks,
+                    run.outcome,
+                    run.id,
+                ),
             )
 
     def delete_run(self, run_id: int) -> bool:

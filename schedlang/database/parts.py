@@ -124,15 +124,19 @@ def read_part(database: Database, run: Run, after: int, asks: int) -> RunPart:
     )
 
 
-def add_part(database: Database, part: RunPart, run_id: int) -> tuple[list[Record], Run]:
+def add_part(
+    database: Database, part: RunPart, run_id: int, provenance: Mapping[str, str]
+) -> tuple[list[Record], Run]:
     """Store a part of the run with the id ``run_id``: all of it, or nothing if it fails.
 
-    Its records have ids of their own, below 0; the others that it names are the database's. Returns
-    the records as they are stored, and the run. DatabaseError for a part that names others.
+    Its records have ids of their own, below 0; the others that it names are the database's. They
+    get this ``provenance`` besides their own. Returns the records as they are stored, and the run.
+    DatabaseError for a part that names others.
     """
     with database.transaction(through=bool(part.run.outcome)):
         stored = database.append(
-            one if one.run_id == run_id else replace(one, run_id=run_id) for one in part.records
+            replace(one, id=None, run_id=run_id, provenance={**one.provenance, **provenance})
+            for one in part.records
         )
         new = {_id(one): _id(kept) for one, kept in zip(part.records, stored, strict=True)}
         try:

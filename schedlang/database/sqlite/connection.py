@@ -46,9 +46,12 @@ class SQLiteConnection:
             # Python warns of connections that nobody closed; here there is nothing to lose.
             weakref.finalize(self, self._connection.close)
 
-    def pack(self, text: str) -> str | bytes:
-        """Return what to store for a long text: compressed in a file, as it is in memory."""
-        return text if self.path is None else pack(text)
+    def pack(self, text: str, *, replaced: bool = False) -> str | bytes:
+        """Return what to store for a long text: compressed in a file, as it is in memory.
+
+        One that will be ``replaced`` soon is compressed in less time.
+        """
+        return text if self.path is None else pack(text, replaced=replaced)
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         """Return all rows of a query."""

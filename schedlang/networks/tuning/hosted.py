@@ -10,7 +10,7 @@ from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.session import LEAST_FINALS, Session, finals_seconds
+from schedlang.networks.tuning.session import FEWEST, LEAST_FINALS, Session, finals_seconds
 from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.networks.tuning.shares import shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
@@ -169,15 +169,17 @@ class HostedSession(Session):
         while True:
             progress = [run.progress_if(place in able) for place, run in enumerate(self.runs)]
             place = self._scheduler.next(progress)
-            if place is None or self.runs[place].is_ready(self._slice):
+            if place is None or self.runs[place].is_ready(self._size_of(place)):
                 return place
 
     def _size_of(self, place: int) -> int:
         run = self.runs[place]
         most = run.progress.most
-        # Where hosts are as many as tasks, it counts how soon the scheduler, and runs beside each
-        # other, know better.
-        size = max(self._slice // 2, 4) if run.islands.most > 1 else self._slice
+        size = self._slice
+        # Where hosts are many, the scheduler should soon know which tasks deserve them, and runs
+        # beside each other what the others have found.
+        if run.islands.most > 1 and (not run.history or len(run.islands.runs) > 1):
+            size = max(size // 2, FEWEST)
         size = self._first_slice(run, size)
         return size if most is None else min(size, max(most - run.trials, 1))
 

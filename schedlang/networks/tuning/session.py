@@ -18,7 +18,7 @@ from schedlang.search.tasks.representatives import HALF
 from schedlang.tuning.session import Call
 
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
-_FEWEST, _MOST = 4, 16
+FEWEST, _MOST = 4, 16
 # The same for the first slice of a task that follows representatives: what was fast for them. Where
 # few trials are left, all followers have some.
 _FEWEST_FOLLOWING, _MOST_FOLLOWING = 2, 4
@@ -116,7 +116,7 @@ class Session:
             return _MOST // 2
         first = [run for run in self.runs if not run.shared.follows]
         trials = self._trials if len(first) == len(self.runs) else self._trials * HALF
-        return max(_FEWEST, min(_MOST, int(trials) // (2 * max(len(first), 1))))
+        return max(FEWEST, min(_MOST, int(trials) // (2 * max(len(first), 1))))
 
     def _slice_of(self, run: SlicedTask, size: int) -> int:
         most = run.progress.most

@@ -241,21 +241,14 @@ class HostedRun(TaskRun):
         self.busy = False
         assert reply.part is not None
         journal, database = self._opened, self._call.database
-        part = replace(
-            reply.part,
-            details=reply.part.details.of_host(host),
-            records=[
-                replace(one, run_id=journal.id, provenance={**one.provenance, "host": reply.name})
-                for one in reply.part.records
-            ],
-        )
+        part = replace(reply.part, details=reply.part.details.of_host(host))
         with database.transaction(through=bool(part.run.outcome)):
             if reply.again:
                 journal.begin_again(part.run.known)
                 self._state, self._asks = State(), []
             if reply.state:
                 part = replace(part, run=replace(part.run, state=reply.saved))
-            stored, run = add_part(database, part, journal.id)
+            stored, run = add_part(database, part, journal.id, {"host": reply.name})
             new = [one.id or 0 for one in stored]
             if reply.state:
                 self._state = State(reply.state, new, run.state_asks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import defaultdict, deque
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
@@ -19,14 +18,16 @@ from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
 from schedlang.tuning.hosts.host import carry_out
 from schedlang.tuning.hosts.judge import HostWarning, Judge
-from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, MEASURED, REFUSED, Order, Reply
+from schedlang.tuning.hosts.usual_times import UsualTimes
 
 # An order is late when it has taken this many times as long as others, and the patience.
 _LATE = 2.0
 # What an order is expected to take while none has come back, in multiples of the patience: hosts
 # start.
-_FIRST = 10.0
-_REMEMBERED = 64
+_FIRST = 40.0
+# One that has taken this many times as long as is late goes out again though no host is free.
+_GONE = 4.0
 # Seconds between two looks for orders that are late.
 _LOOK_SECONDS = 0.25
 # How often the call's own code has to fail on one host before that is believed.
@@ -43,7 +44,7 @@ _USING = Lock()
 
 @dataclass(eq=False)
 class _Flight:
-    """An order that is under way, with everyone who has it."""
+    """An order that is under way, with everyone who has it: ``copies`` were sent as it was late."""
 
     order: Order
     packed: bytes
@@ -51,12 +52,8 @@ class _Flight:
     sent: float = 0.0
     failures: float = 0.0
     failed_by: list[str] = field(default_factory=list)
-    futures: set[Future[bytes]] = field(default_factory=set)
-
-    @property
-    def size(self) -> int:
-        """Number of its trials, which its time is compared by; 1 for finals."""
-        return max(self.order.trials, 1)
+    futures: list[Future[bytes]] = field(default_factory=list)
+    copies: int = 0
 
 
 class Hosts:
@@ -112,9 +109,9 @@ class Hosts:
 
     def _forget(self) -> None:
         """Forget what a call has left behind, but for what hosts are like."""
-        # Seconds that orders took, for each of their trials, by what they were for.
-        self._took: dict[tuple[str, str], deque[float]]
-        self._took = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        self._usual_times = UsualTimes()
+        # Orders that wait for a host to have a copy.
+        self._late: list[_Flight] = []
         self._looked = -_LOOK_SECONDS
         # When a host has last answered, how often all orders have come back undone since, and how
         # long it may take until silence is worth a warning.
@@ -136,8 +133,8 @@ class Hosts:
     @property
     def free(self) -> int:
         """Number of orders that could begin now."""
-        # Of one that is late, two hosts are busy.
-        return max(self.at_once - len(self._of) - len(self._held), 0)
+        # Two hosts are busy with one that was late, and others wait for a second one.
+        return max(self.at_once - len(self._of) - len(self._held) - len(self._late), 0)
 
     @property
     def flying(self) -> int:
@@ -184,7 +181,7 @@ class Hosts:
 
     def abandon(self) -> list[Order]:
         """Cancel what is under way, as far as the engine can; return the orders."""
-        flights, self._flights, self._held = self._flights, {}, []
+        flights, self._flights, self._held, self._late = self._flights, {}, [], []
         futures, self._of = self._of, {}
         for future in futures:
             future.cancel()
@@ -241,7 +238,7 @@ class Hosts:
             except (BrokenExecutor, RuntimeError) as again:
                 raise HostError(f"a new executor is broken as well: {again}") from again
         flight.sent = self.clock.now()
-        flight.futures.add(future)
+        flight.futures.append(future)
         self._of[future] = flight
 
     def _renew(self, error: Exception) -> None:
@@ -263,7 +260,7 @@ class Hosts:
         flight = self._of.pop(future, None)
         if flight is None:
             return None  # of an order that was late, and was done by another host
-        flight.futures.discard(future)
+        flight.futures.remove(future)
         try:
             if future.cancelled():
                 raise HostError("the engine has cancelled it")
@@ -280,17 +277,17 @@ class Hosts:
             self._error = f"host {reply.name} failed: {reply.message}"
             flight.failed_by.append(reply.name)
             agreed = len(set(flight.failed_by)) > 1 or len(flight.failed_by) >= _FAILED
-            if agreed:  # it is no host's fault
+            if agreed and not flight.futures:  # it is no host's fault
                 raise HostError(self._error)
             self._hold(flight)
             return None
         del self._flights[flight.order.serial]
+        self._late = [one for one in self._late if one is not flight]
         for other in flight.futures:
             del self._of[other]
             other.cancel()
-        took = self.clock.now() - flight.began
-        for kind in _kinds(flight.order):
-            self._took[kind].append(took / flight.size)
+        if reply.how == MEASURED and not (reply.cut or reply.ended):
+            self._usual_times.see(flight.order, self.clock.now() - flight.began)
         self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
         self.judge.see(reply.name, reply.rate)
         with self._keeping_error():
@@ -337,25 +334,39 @@ class Hosts:
     def _repeat_late(self) -> None:
         """Give orders that are late to another host as well: the first reply counts.
 
-        The first slice of a task is compared with the slowest tenth of all. But it may take much
-        longer, and an engine may keep orders in a queue: each copy waits twice as long as the one
-        before, and nobody is given up. A HostWarning where all are late.
+        An engine may keep orders in a queue, and hosts may come back: each copy waits twice as long
+        as the one before, and nobody is given up. A HostWarning where all are silent.
         """
         now = self.clock.now()
-        if now - self._looked < _LOOK_SECONDS:
-            return
-        self._looked, silent = now, True
-        usual = {kind: self._seconds_of_trial(*kind) for kind in self._took}
+        if now - self._looked >= _LOOK_SECONDS:
+            self._looked = now
+            self._look_for_late(now)
+        while self._late and len(self._of) < self.at_once:
+            self._send_copy(self._late.pop(0))
+
+    def _look_for_late(self, now: float) -> None:
+        self._late, silent = [], True
+        expected = self._usual_times.expected(
+            [(one.order, now - one.began) for one in self._flights.values()]
+        )
         for flight in self._flights.values():
-            task, others = _kinds(flight.order)
-            trial = usual.get(task, usual.get(others, _FIRST * self._patience / flight.size))
-            copies = max(len(flight.futures), 1)
-            limit = (_LATE * trial * flight.size + self._patience) * 2 ** (copies - 1)
-            late = now - max(flight.began, self._answered) > limit
-            silent = silent and late and copies >= self._attempts
-            # Whoever has it may be gone: nobody needs to be free for it.
-            if now - flight.began > limit and copies < self._attempts:
-                self._send(flight)
+            since = now - flight.sent
+            if not flight.futures:
+                continue  # it is held
+            if since <= self._patience:
+                silent = False
+                continue
+            usual = expected(flight.order) or _FIRST * self._patience
+            limit = (_LATE * usual + self._patience) * 2**flight.copies
+            if since <= limit:
+                silent = False
+                continue
+            silent = silent and now - self._answered > limit and flight.copies >= self._attempts - 1
+            # Who has it may be gone, and nobody be free for it.
+            if since > _GONE * limit:
+                self._send_copy(flight)
+            else:
+                self._late.append(flight)
         quiet = now - self._answered
         if silent and self._flights and quiet > self._silence:
             self._silence = 2.0 * quiet
@@ -366,15 +377,14 @@ class Hosts:
                 stacklevel=2,
             )
 
-    def _seconds_of_trial(self, what: str, task: str) -> float:
-        """Return the seconds of a trial of a task; of all, one that is slower than most."""
-        took = sorted(self._took[what, task])
-        return took[len(took) // 2] if task else took[len(took) * 9 // 10]
-
-
-def _kinds(order: Order) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return what orders have in common that should take equally long: of a task, and of all."""
-    return (order.what, order.run.workload_key), (order.what, "")
+    def _send_copy(self, flight: _Flight) -> None:
+        """Give an order to another host as well; of those who have it, forget the first of many."""
+        flight.copies += 1
+        if len(flight.futures) >= self._attempts:
+            oldest = flight.futures.pop(0)
+            del self._of[oldest]
+            oldest.cancel()
+        self._send(flight)
 
 
 def as_hosts(given: Hosts | Engine) -> Hosts:

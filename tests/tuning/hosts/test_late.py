@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from schedlang.database.parts import RunPart
 from schedlang.measurement.clock import Clock
 from schedlang.tuning.hosts import Hosts
+from schedlang.tuning.hosts.frames import deflate
 from schedlang.tuning.hosts.judge import HostWarning
-from schedlang.tuning.hosts.messages import UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, Order, Reply
+from tests.database.plausible import make_run
 from tests.tuning.hosts.test_messages import an_order
 
 
@@ -40,10 +43,12 @@ class Held(Executor):
         self.given.append((Order.unpack(args[0]).serial, found))
         return found
 
-    def answer(self, serial: int, copy: int = 0) -> None:
+    def answer(self, serial: int, copy: int = 0, how: str = MEASURED) -> None:
         """Have one of the hosts that were given an order reply."""
         futures = [future for number, future in self.given if number == serial]
-        futures[copy].set_result(Reply(serial, UNTUNABLE, f"host/{copy}").pack())
+        part = RunPart(replace(make_run(id=5), state_asks=0))
+        reply = Reply(serial, how, f"host/{copy}", part=part, records=deflate("[]"))
+        futures[copy].set_result(reply.pack())
 
     def copies(self, serial: int) -> int:
         """Return how many hosts were given an order."""
@@ -117,42 +122,118 @@ def test_two_hosts_are_busy_with_it_until_the_first_reply(late: Late) -> None:
     late.pass_seconds(0.5)
 
 
-def test_slices_are_compared_by_their_trials(late: Late) -> None:
+def test_larger_slices_may_take_longer_and_smaller_ones_as_long(late: Late) -> None:
     late.take(0, "a", 1.0, trials=4)
     late.submit(1, "a", trials=16)
-    late.pass_seconds(8.5)
+    late.submit(2, "a", trials=1)
+    late.pass_seconds(3.0)
+    assert (late.engine.copies(1), late.engine.copies(2)) == (1, 1)
+    late.pass_seconds(0.5)
+    assert (late.engine.copies(1), late.engine.copies(2)) == (1, 2)
+    late.pass_seconds(5.0)
     assert late.engine.copies(1) == 1
     late.pass_seconds(1.0)
     assert late.engine.copies(1) == 2
 
 
-def test_a_first_slice_is_compared_with_the_slowest_tenth(late: Late) -> None:
-    for serial in range(9):
-        late.take(serial, f"task {serial}", 1.0)
-    late.take(9, "heavy", 10.0)
-    late.submit(10, "another")
+def test_a_first_slice_is_compared_with_what_nine_of_ten_take(late: Late) -> None:
+    for serial in range(18):
+        late.take(serial, f"task {serial}", 10.0 if serial % 9 == 8 else 1.0)
+    late.submit(18, "another")
     late.pass_seconds(20.5)
-    assert late.engine.copies(10) == 1
+    assert late.engine.copies(18) == 1
     late.pass_seconds(1.0)
-    assert late.engine.copies(10) == 2
+    assert late.engine.copies(18) == 2
+
+
+def test_the_fastest_first_slices_do_not_make_the_others_late(late: Late) -> None:
+    """Half of all programs take much longer, which is known when they have come back."""
+    for serial in range(8):
+        late.submit(serial, f"task {serial}")
+    late.pass_seconds(1.0)
+    for serial in range(4):
+        late.engine.answer(serial)
+    assert len(late.hosts.wait()) == 4
+    late.pass_seconds(60.0)
+    assert [late.engine.copies(serial) for serial in range(4, 8)] == [1, 1, 1, 1]
+
+
+def test_what_ends_at_once_says_nothing_of_what_takes_long(late: Late) -> None:
+    late.submit(0, "a")
+    late.engine.answer(0, how=UNTUNABLE)
+    assert len(late.hosts.wait()) == 1
+    late.submit(1, "b")
+    late.pass_seconds(80.0)
+    assert late.engine.copies(1) == 1
 
 
 def test_each_copy_waits_twice_as_long_and_all_silent_is_told(late: Late) -> None:
     late.take(0, "a", 1.0)
     late.submit(1, "a")
     copies = []
-    for _ in range(14):
+    for _ in range(22):
         late.pass_seconds(1.0)
         copies.append(late.engine.copies(1))
-    assert copies == [1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4]
+    assert copies == [1] * 3 + [2] * 6 + [3] * 12 + [4]
     with pytest.warns(HostWarning, match="no host has answered"):
-        late.pass_seconds(20.0)
-    assert late.engine.copies(1) == 4
+        late.pass_seconds(25.0)
+    assert late.engine.copies(1) == 5
+    assert late.hosts.free == 4, "the first host is given up, and counts for nobody"
+    late.engine.answer(1, copy=0)
+    late.pass_seconds(0.5)
+    late.engine.answer(1, copy=4)
+    assert len(late.hosts.wait()) == 1
+
+
+def test_a_copy_waits_for_a_host_and_goes_before_other_slices(late: Late) -> None:
+    late.take(0, "a", 1.0)
+    for serial in range(1, 9):
+        late.submit(serial, "a" if serial == 1 else "b", trials=8 if serial == 1 else 800)
+    late.pass_seconds(4.0)
+    assert (late.engine.copies(1), late.hosts.free) == (1, 0)
+    late.engine.answer(2)
+    assert len(late.hosts.wait()) == 1
+    assert (late.engine.copies(1), late.hosts.free) == (2, 0)
+
+
+def test_nobody_waits_for_a_copy_of_what_is_done(late: Late) -> None:
+    late.take(0, "a", 1.0)
+    for serial in range(1, 9):
+        late.submit(serial, "a")
+    late.pass_seconds(4.0)
+    for serial in range(1, 9):
+        late.engine.answer(serial)
+    while late.hosts.flying:
+        late.hosts.wait()
+    assert late.hosts.free == 8
+
+
+def test_a_copy_goes_out_at_last_though_no_host_is_free(late: Late) -> None:
+    """Replies were lost: the hosts are idle."""
+    late.take(0, "a", 1.0)
+    for serial in range(1, 9):
+        late.submit(serial, "a")
+    late.pass_seconds(11.0)
+    assert late.engine.copies(1) == 1
+    late.pass_seconds(2.0)
+    assert late.engine.copies(1) == 2
 
 
 def test_while_none_has_come_back_hosts_may_be_starting(late: Late) -> None:
     late.submit(0, "a")
-    late.pass_seconds(20.0)
+    late.pass_seconds(80.0)
     assert late.engine.copies(0) == 1
     late.pass_seconds(2.0)
     assert late.engine.copies(0) == 2
+
+
+def test_a_host_that_fails_does_not_end_what_another_one_has(late: Late) -> None:
+    late.take(0, "a", 1.0)
+    late.submit(1, "a")
+    late.pass_seconds(4.0)
+    for copy in (1, 2):
+        late.engine.answer(1, copy, how=FAILED)
+        late.pass_seconds(7.0)
+    assert late.engine.copies(1) >= 3
+    late.engine.answer(1)
+    assert len(late.hosts.wait()) == 1

@@ -66,8 +66,9 @@ class Hosts:
         when one of its processes is killed.
     at_once: number of slices at the same time; by default the number of the engine's workers.
     attempts: how often an order that no host carries out is given again before the call fails.
-    patience: seconds beyond twice what others took after which an order is late: another host gets
-        it as well, and the first reply counts (backup tasks: MapReduce, 3.6).
+    patience: seconds beyond twice what others took after which an order is late: the next host that
+        is free gets it as well, and the first reply counts (backup tasks: MapReduce, 3.6). What is
+        late before any has come back is a multiple of it.
 
     An executor that is given is left as it is; what a function made is shut down by ``close``.
     ValueError where the engine does not tell how many workers it has; TypeError for no engine.
@@ -229,6 +230,7 @@ class Hosts:
 
     def _send(self, flight: _Flight) -> None:
         self._held = [one for one in self._held if one is not flight]
+        self._late = [one for one in self._late if one is not flight]
         try:
             future = self._submit(flight.packed)
         except (BrokenExecutor, RuntimeError) as error:  # it is broken, or was shut down
@@ -380,7 +382,7 @@ class Hosts:
     def _send_copy(self, flight: _Flight) -> None:
         """Give an order to another host as well; of those who have it, forget the first of many."""
         flight.copies += 1
-        if len(flight.futures) >= self._attempts:
+        if len(flight.futures) >= max(self._attempts, 2):
             oldest = flight.futures.pop(0)
             del self._of[oldest]
             oldest.cancel()

@@ -13,6 +13,7 @@ from schedlang.database import Database
 from schedlang.errors import HostError
 from schedlang.testing.executors import Unreliable
 from schedlang.tuning.hosts import Hosts
+from schedlang.tuning.hosts.messages import SEARCH, Order
 from tests.networks.tuning.test_tune_network import Table, mlp
 
 
@@ -58,6 +59,28 @@ def test_several_hosts_share_the_tasks(count: int) -> None:
     assert len(keys) == result.trials
     if count == 8:
         assert len(runs) > len(result.tasks), "a task is searched by several hosts"
+
+
+class Noted(Hosts):
+    """Hosts that keep the sizes of slices, by task."""
+
+    def submit(self, order: Order) -> None:
+        """Take note of an order."""
+        self.sizes: dict[str, list[int]] = getattr(self, "sizes", {})
+        if order.what == SEARCH:
+            self.sizes.setdefault(order.run.workload_key, []).append(order.trials)
+        super().submit(order)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_first_slices_are_half_as_large_where_hosts_are_many(count: int) -> None:
+    network = mlp((32, 32, 16))
+    with ThreadPoolExecutor(count) as pool:
+        hosts = Noted(pool)
+        tune(network, hosts, trials=96)
+    first = sorted(sizes[0] for sizes in hosts.sizes.values())
+    # The third task computes nothing, and has few trials.
+    assert first == ([2, 16, 16] if count == 1 else [2, 8, 8])
 
 
 def test_the_same_call_goes_on_and_returns_at_once(tmp_path: Path) -> None:

@@ -44,7 +44,10 @@ _USING = Lock()
 
 @dataclass(eq=False)
 class _Flight:
-    """An order that is under way, with everyone who has it: ``copies`` were sent as it was late."""
+    """An order that is under way, and when it was sent to everyone who has it.
+
+    ``copies`` of it were sent as it was late.
+    """
 
     order: Order
     packed: bytes
@@ -52,7 +55,7 @@ class _Flight:
     sent: float = 0.0
     failures: float = 0.0
     failed_by: list[str] = field(default_factory=list)
-    futures: list[Future[bytes]] = field(default_factory=list)
+    futures: dict[Future[bytes], float] = field(default_factory=dict)
     copies: int = 0
 
 
@@ -65,7 +68,8 @@ class Hosts:
         that makes an executor: it is called again where the executor breaks, as a process pool does
         when one of its processes is killed.
     at_once: number of slices at the same time; by default the number of the engine's workers.
-    attempts: how often an order that no host carries out is given again before the call fails.
+    attempts: how often an order that no host carries out is given again before the call fails; and
+        how many hosts count as busy with one that is late.
     patience: seconds beyond twice what others took after which an order is late: the next host that
         is free gets it as well, and the first reply counts (backup tasks: MapReduce, 3.6). What is
         late before any has come back is a multiple of it.
@@ -113,6 +117,8 @@ class Hosts:
         self._usual_times = UsualTimes()
         # Orders that wait for a host to have a copy.
         self._late: list[_Flight] = []
+        # Futures of hosts that may be gone: if they are not, their replies count like others.
+        self._gone: set[Future[bytes]] = set()
         self._looked = -_LOOK_SECONDS
         # When a host has last answered, how often all orders have come back undone since, and how
         # long it may take until silence is worth a warning.
@@ -135,7 +141,12 @@ class Hosts:
     def free(self) -> int:
         """Number of orders that could begin now."""
         # Two hosts are busy with one that was late, and others wait for a second one.
-        return max(self.at_once - len(self._of) - len(self._held) - len(self._late), 0)
+        return max(self.at_once - self._busy - len(self._held) - len(self._late), 0)
+
+    @property
+    def _busy(self) -> int:
+        """Number of hosts that have an order, without those that may be gone."""
+        return len(self._of) - len(self._gone)
 
     @property
     def flying(self) -> int:
@@ -183,7 +194,7 @@ class Hosts:
     def abandon(self) -> list[Order]:
         """Cancel what is under way, as far as the engine can; return the orders."""
         flights, self._flights, self._held, self._late = self._flights, {}, [], []
-        futures, self._of = self._of, {}
+        futures, self._of, self._gone = self._of, {}, set()
         for future in futures:
             future.cancel()
         self._raised = None
@@ -239,8 +250,7 @@ class Hosts:
                 future = self._submit(flight.packed)
             except (BrokenExecutor, RuntimeError) as again:
                 raise HostError(f"a new executor is broken as well: {again}") from again
-        flight.sent = self.clock.now()
-        flight.futures.append(future)
+        flight.sent = flight.futures[future] = self.clock.now()
         self._of[future] = flight
 
     def _renew(self, error: Exception) -> None:
@@ -262,7 +272,8 @@ class Hosts:
         flight = self._of.pop(future, None)
         if flight is None:
             return None  # of an order that was late, and was done by another host
-        flight.futures.remove(future)
+        sent = flight.futures.pop(future)
+        self._gone.discard(future)
         try:
             if future.cancelled():
                 raise HostError("the engine has cancelled it")
@@ -271,6 +282,7 @@ class Hosts:
         except Exception as error:  # whatever an engine raises
             self._failed(flight, error)
             return None
+        self._answered, self._silence = self.clock.now(), 0.0
         if reply.how == REFUSED:
             self.judge.refuse(reply.name, reply.message, reply.rate)
             self._hold(flight)
@@ -279,7 +291,8 @@ class Hosts:
             self._error = f"host {reply.name} failed: {reply.message}"
             flight.failed_by.append(reply.name)
             agreed = len(set(flight.failed_by)) > 1 or len(flight.failed_by) >= _FAILED
-            if agreed and not flight.futures:  # it is no host's fault
+            often = len(flight.failed_by) >= max(self._attempts, _FAILED)
+            if agreed and (often or not flight.futures):  # it is no host's fault
                 raise HostError(self._error)
             self._hold(flight)
             return None
@@ -287,10 +300,11 @@ class Hosts:
         self._late = [one for one in self._late if one is not flight]
         for other in flight.futures:
             del self._of[other]
+            self._gone.discard(other)
             other.cancel()
         if reply.how == MEASURED and not (reply.cut or reply.ended):
-            self._usual_times.see(flight.order, self.clock.now() - flight.began)
-        self._answered, self._rounds, self._silence = self.clock.now(), 0, 0.0
+            self._usual_times.see(flight.order, self.clock.now() - sent)
+        self._rounds = 0
         self.judge.see(reply.name, reply.rate)
         with self._keeping_error():
             self._release()
@@ -303,7 +317,9 @@ class Hosts:
         took = min(self.clock.now() - flight.sent, 1.0)
         flight.failures += took / self.at_once if isinstance(error, BrokenExecutor) else took
         self._error = f"{type(error).__name__}: {first_line(str(error))}"
-        if flight.failures >= self._attempts and not flight.futures:
+        # Another host that has it may be gone.
+        most = self._attempts * (2 if flight.futures else 1)
+        if flight.failures >= most:
             raise HostError(
                 f"no host carried out an order, in {self._attempts} attempts; the last one: "
                 f"{self._error}"
@@ -314,6 +330,7 @@ class Hosts:
         """Keep an order until a host has answered: the idle one may be the one that fails."""
         if not flight.futures and flight not in self._held:
             self._held.append(flight)
+            self._late = [one for one in self._late if one is not flight]
         if not self._of:
             self._rounds += 1
             if self._rounds > self._attempts and self.judge.apart:
@@ -343,49 +360,45 @@ class Hosts:
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             self._look_for_late(now)
-        while self._late and len(self._of) < self.at_once:
+        while self._late and self._busy < self.at_once:
             self._send_copy(self._late.pop(0))
 
     def _look_for_late(self, now: float) -> None:
         self._late, silent = [], True
+        longest = _FIRST * self._patience
         expected = self._usual_times.expected(
-            [(one.order, now - one.began) for one in self._flights.values()]
+            [(one.order, min(now - one.began, longest)) for one in self._flights.values()]
         )
         for flight in self._flights.values():
-            since = now - flight.sent
             if not flight.futures:
                 continue  # it is held
-            if since <= self._patience:
+            if any(one.done() for one in flight.futures):
                 silent = False
                 continue
-            usual = expected(flight.order) or _FIRST * self._patience
-            limit = (_LATE * usual + self._patience) * 2**flight.copies
-            if since <= limit:
-                silent = False
-                continue
-            silent = silent and now - self._answered > limit and flight.copies >= self._attempts - 1
+            limit = _LATE * (expected(flight.order) or longest) + self._patience
+            silent = silent and now - max(flight.began, self._answered) > limit * self._attempts
+            limit *= 2**flight.copies
             # Who has it may be gone, and nobody be free for it.
-            if since > _GONE * limit:
+            if now - flight.sent > _GONE * limit:
                 self._send_copy(flight)
-            else:
+            elif now - flight.sent > limit:
                 self._late.append(flight)
         quiet = now - self._answered
         if silent and self._flights and quiet > self._silence:
             self._silence = 2.0 * quiet
             warnings.warn(
-                f"no host has answered for {quiet:.0f} s, and each order was given to "
-                f"{self._attempts} of them; Ctrl-C ends the call, and keeps what was measured",
+                f"no host has answered for {quiet:.0f} s; Ctrl-C ends the call, and keeps what was "
+                "measured",
                 HostWarning,
                 stacklevel=2,
             )
 
     def _send_copy(self, flight: _Flight) -> None:
-        """Give an order to another host as well; of those who have it, forget the first of many."""
+        """Give an order to another host as well; of many who have it, the first may be gone."""
         flight.copies += 1
-        if len(flight.futures) >= max(self._attempts, 2):
-            oldest = flight.futures.pop(0)
-            del self._of[oldest]
-            oldest.cancel()
+        there = [one for one in flight.futures if one not in self._gone]
+        if len(there) >= max(self._attempts, 2):
+            self._gone.add(there[0])
         self._send(flight)
 
 

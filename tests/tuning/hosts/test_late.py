@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schedlang.database.parts import RunPart
+from schedlang.errors import HostError
 from schedlang.measurement.clock import Clock
 from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.frames import deflate
@@ -167,22 +168,57 @@ def test_what_ends_at_once_says_nothing_of_what_takes_long(late: Late) -> None:
     assert late.engine.copies(1) == 1
 
 
-def test_each_copy_waits_twice_as_long_and_all_silent_is_told(late: Late) -> None:
+def test_each_copy_waits_twice_as_long_and_nobody_is_given_up(late: Late) -> None:
     late.take(0, "a", 1.0)
     late.submit(1, "a")
     copies = []
-    for _ in range(22):
-        late.pass_seconds(1.0)
-        copies.append(late.engine.copies(1))
+    with pytest.warns(HostWarning, match="no host has answered for 12 s"):
+        for _ in range(22):
+            late.pass_seconds(1.0)
+            copies.append(late.engine.copies(1))
     assert copies == [1] * 3 + [2] * 6 + [3] * 12 + [4]
     with pytest.warns(HostWarning, match="no host has answered"):
         late.pass_seconds(25.0)
     assert late.engine.copies(1) == 5
-    assert late.hosts.free == 4, "the first host is given up, and counts for nobody"
+    assert late.hosts.free == 4, "the first host may be gone, and counts for nobody"
     late.engine.answer(1, copy=0)
-    late.pass_seconds(0.5)
-    late.engine.answer(1, copy=4)
-    assert len(late.hosts.wait()) == 1
+    [(order, reply)] = late.hosts.wait()
+    assert (order.serial, reply.name, late.hosts.free) == (1, "host/0", 8)
+
+
+def test_of_few_orders_one_that_is_lost_is_late_as_well(late: Late) -> None:
+    """It is not compared with itself for ever."""
+    for serial in range(5):
+        late.submit(serial, f"task {serial}")
+    late.hosts.clock.sleep(1.0)
+    for serial in range(4):
+        late.engine.answer(serial)
+    assert len(late.hosts.wait()) == 4
+    late.pass_seconds(82.0)
+    assert late.engine.copies(4) == 2
+
+
+def test_what_is_there_already_is_not_late(late: Late) -> None:
+    """The driver stood still, and takes eight replies at a time."""
+    late.take(0, "a", 1.0)
+    for serial in range(1, 9):
+        late.submit(serial, "a")
+    for serial in range(1, 9):
+        late.engine.answer(serial)
+    late.hosts.clock.sleep(100.0)
+    late.hosts._repeat_late()
+    assert [late.engine.copies(serial) for serial in range(1, 9)] == [1] * 8
+
+
+def test_code_that_fails_everywhere_ends_the_call_though_a_copy_is_lost(late: Late) -> None:
+    late.take(0, "a", 1.0)
+    late.submit(1, "a")
+    with pytest.raises(HostError, match="failed"):
+        for copy in range(1, 9):
+            late.hosts.wait(late.hosts.clock.now() + 4.0 * 2**copy)
+            late.engine.answer(1, copy, how=FAILED)
+            late.hosts.wait(late.hosts.clock.now() + 1.0)
+    assert late.engine.copies(1) <= 6
 
 
 def test_a_copy_waits_for_a_host_and_goes_before_other_slices(late: Late) -> None:

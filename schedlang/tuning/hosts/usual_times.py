@@ -29,7 +29,7 @@ class Taken:
 
 
 class UsualTimes:
-    """Seconds that orders took, by what they were for and by their tasks, those of late."""
+    """Seconds that the latest orders took, by what they were for and by their tasks."""
 
     def __init__(self) -> None:
         self._of_task: dict[tuple[str, str], deque[Taken]]

@@ -18,6 +18,8 @@ from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, Order, 
 from tests.database.plausible import make_run
 from tests.tuning.hosts.test_messages import an_order
 
+pytestmark = pytest.mark.filterwarnings("ignore::schedlang.tuning.hosts.judge.HostWarning")
+
 
 class Hands(Clock):
     """A clock that is set by hand."""

@@ -318,15 +318,11 @@ class Database:
 
         Nothing happens when the run was deleted meanwhile.
         """
+        state = self._connection.pack(run.state, replaced=True)
         with self._connection.writing():
             self._connection.execute(
                 "UPDATE run SET state = ?, state_asks = ?, outcome = ? WHERE id = ?",
-                (
-                    self._connection.pack(run.state, replaced=True),
-                    run.state_asks,
-                    run.outcome,
-                    run.id,
-                ),
+                (state, run.state_asks, run.outcome, run.id),
             )
 
     def delete_run(self, run_id: int) -> bool:

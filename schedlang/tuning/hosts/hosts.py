@@ -116,7 +116,7 @@ class Hosts:
         """Forget what a call has left behind, but for what hosts are like."""
         self._usual_times = UsualTimes()
         # Orders that wait for a host to have a copy.
-        self._late: list[_Flight] = []
+        self._late: dict[_Flight, None] = {}
         # Futures of hosts that may be gone: if they are not, their replies count like others.
         self._gone: set[Future[bytes]] = set()
         self._looked = -_LOOK_SECONDS
@@ -193,7 +193,7 @@ class Hosts:
 
     def abandon(self) -> list[Order]:
         """Cancel what is under way, as far as the engine can; return the orders."""
-        flights, self._flights, self._held, self._late = self._flights, {}, [], []
+        flights, self._flights, self._held, self._late = self._flights, {}, [], {}
         futures, self._of, self._gone = self._of, {}, set()
         for future in futures:
             future.cancel()
@@ -241,7 +241,7 @@ class Hosts:
 
     def _send(self, flight: _Flight) -> None:
         self._held = [one for one in self._held if one is not flight]
-        self._late = [one for one in self._late if one is not flight]
+        self._late.pop(flight, None)
         try:
             future = self._submit(flight.packed)
         except (BrokenExecutor, RuntimeError) as error:  # it is broken, or was shut down
@@ -297,7 +297,7 @@ class Hosts:
             self._hold(flight)
             return None
         del self._flights[flight.order.serial]
-        self._late = [one for one in self._late if one is not flight]
+        self._late.pop(flight, None)
         for other in flight.futures:
             del self._of[other]
             self._gone.discard(other)
@@ -330,7 +330,7 @@ class Hosts:
         """Keep an order until a host has answered: the idle one may be the one that fails."""
         if not flight.futures and flight not in self._held:
             self._held.append(flight)
-            self._late = [one for one in self._late if one is not flight]
+            self._late.pop(flight, None)
         if not self._of:
             self._rounds += 1
             if self._rounds > self._attempts and self.judge.apart:
@@ -361,10 +361,10 @@ class Hosts:
             self._looked = now
             self._look_for_late(now)
         while self._late and self._busy < self.at_once:
-            self._send_copy(self._late.pop(0))
+            self._send_copy(next(iter(self._late)))
 
     def _look_for_late(self, now: float) -> None:
-        self._late, silent = [], True
+        self._late, silent = {}, True
         longest = _FIRST * self._patience
         expected = self._usual_times.expected(
             [(one.order, min(now - one.began, longest)) for one in self._flights.values()]
@@ -382,7 +382,7 @@ class Hosts:
             if now - flight.sent > _GONE * limit:
                 self._send_copy(flight)
             elif now - flight.sent > limit:
-                self._late.append(flight)
+                self._late[flight] = None
         quiet = now - self._answered
         if silent and self._flights and quiet > self._silence:
             self._silence = 2.0 * quiet

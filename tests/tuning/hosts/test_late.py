@@ -10,28 +10,15 @@ import pytest
 
 from schedlang.database.parts import RunPart
 from schedlang.errors import HostError
-from schedlang.measurement.clock import Clock
 from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.frames import deflate
 from schedlang.tuning.hosts.judge import HostWarning
 from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, Order, Reply
 from tests.database.plausible import make_run
+from tests.tuning.fake_time import Played
 from tests.tuning.hosts.test_messages import an_order
 
 pytestmark = pytest.mark.filterwarnings("ignore::schedlang.tuning.hosts.judge.HostWarning")
-
-
-class Hands(Clock):
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def now(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
 
 
 class Held(Executor):
@@ -61,7 +48,7 @@ class Held(Executor):
 class Timed(Hosts):
     """Hosts for whom time passes while the driver waits."""
 
-    def __init__(self, engine: Executor, clock: Hands) -> None:
+    def __init__(self, engine: Executor, clock: Played) -> None:
         self.clock = clock
         super().__init__(engine, at_once=8, patience=1.0)
 
@@ -75,7 +62,7 @@ class Late:
     """Hosts whose orders take as long as a test says."""
 
     def __init__(self) -> None:
-        self.engine, clock = Held(), Hands()
+        self.engine, clock = Held(), Played()
         self.hosts = Timed(self.engine, clock)
 
     def submit(self, serial: int, task: str, trials: int = 8) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from schedlang.targets.cpu.named import NAMED
 from schedlang.tvm import codegen
 
 _TRIPLES = {entry.architecture: entry.triple for entry in NAMED.values()}
+_find_cache = host.find_cache
 _OF_A_TRIPLE = ("is_cpu", "cpu_names", "cpu_features", "vector_bits", "llvm_target")
 
 
@@ -50,8 +52,12 @@ class PlayedHost:
         has = codegen.cpu_features(self.mcpu, _TRIPLES[self.architecture])
         return frozenset(flag for one, flag in names.items() if one in has - {*self.denied})
 
-    def find_cache(self, cpu: int, level: int, **_: Any) -> host.Cache:
-        """Return the cache of a level."""
+    def find_cache(
+        self, cpu: int, level: int, root: Path = host.CPU_ROOT, **which: bool
+    ) -> host.Cache | None:
+        """Return the cache of a level; under another ``root`` what is really there."""
+        if root is not host.CPU_ROOT:
+            return _find_cache(cpu, level, root, **which)
         return host.Cache((32 << 10, self.l2_bytes, 16 << 20)[level - 1], None, host.CPU_ROOT)
 
 

@@ -95,7 +95,7 @@ class LoopPrimitives:
     def parallel(self, loop: Loop) -> None:
         """Run the iterations on the CPU's cores: ``for i  ->  parallel i``."""
 
-    @primitive("Vectorize")
+    @primitive("Vectorize", guarded.vectorize)
     def vectorize(self, loop: Loop) -> None:
         """Run the iterations in vector lanes: ``for i in 16  ->  vectorized i in 16``."""
 

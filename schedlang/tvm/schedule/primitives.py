@@ -23,6 +23,8 @@ from schedlang.tvm.schedule.ffi import (
     index_dtype,
 )
 from schedlang.tvm.schedule.guarded import (
+    require_alone,
+    require_no_lanes,
     within,
     within_all,
     within_function,
@@ -88,11 +90,13 @@ def _require_fixed_region(stmt: Any, index: int) -> None:
 
 def read_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
     _require_below(sch, loop, block)
+    require_no_lanes(sch, loop)
     return _ffi.ScheduleReadAt(sch, loop, block, index, scope)
 
 
 def write_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
     _require_below(sch, loop, block)
+    require_no_lanes(sch, loop)
     return _ffi.ScheduleWriteAt(sch, loop, block, index, scope)
 
 
@@ -121,6 +125,7 @@ def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[...,
         if loop is INLINED:
             inline(sch, block)
         elif loop is not AT_ROOT:
+            require_no_lanes(sch, loop)
             move(sch, block, loop, preserve_unit_loops, index)
 
     return apply
@@ -190,6 +195,8 @@ def transform_layout(
             f"index_map takes {len(index_map.inputs)} indices, but buffer {target.name} has "
             f"{len(target.ty.shape)} dimensions"
         )
+    if pad_value is not None:
+        require_alone(sch, target, "transform_layout with a pad_value")
     if isinstance(pad_value, IndexMap):
         padding = _lowered(sch, block, pad_value)
     elif pad_value is not None:

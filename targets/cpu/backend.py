@@ -19,7 +19,7 @@ from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
 from schedlang.tvm.codegen import CodeGenerator, device, runtime
-from schedlang.tvm.program import MAIN, intermediate_sizes
+from schedlang.tvm.program import MAIN, allocated_buffers
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompiledCode
@@ -78,7 +78,7 @@ class CPUBackend:
 
     def _compile(self, mod: TensorProgram, accept: Callable[[int], None] | None) -> CompiledCode:
         target = self._generator.target
-        count = sum(len(intermediate_sizes(func)) for func in mod.functions.values())
+        count = sum(len(allocated_buffers(func)) for func in mod.functions.values())
         self._workspaces = max(self._workspaces, count)
         return codegen.compile_program(mod, target, check_arguments=False, accept=accept)
 

@@ -50,6 +50,40 @@ def chain() -> list[Any]:
     return [a, te.compute((8, 16), lambda i, j: b[i, j] + 1.0, name="C")]
 
 
+def two_sums() -> list[Any]:
+    a, k = te.placeholder((8, 8, 8), name="A"), te.reduce_axis((0, 8), "k")
+    b = te.compute((8, 8), lambda i, j: te.sum(a[i, j, k], axis=k), name="B")
+    m = te.reduce_axis((0, 8), "m")
+    return [a, te.compute((8,), lambda i: te.sum(b[i, m], axis=m), name="C")]
+
+
+def siblings() -> list[Any]:
+    a = te.placeholder((8, 16), name="A")
+    b = te.compute((8, 16), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((8, 16), lambda i, j: a[i, j] + 1.0, name="C")
+    return [a, te.compute((8, 16), lambda i, j: b[i, j] * c[i, j], name="D")]
+
+
+def merge(one: str, other: str) -> Step:
+    return lambda sch: sch.merge(sch.get_loops(one)[0], sch.get_loops(other)[0])
+
+
+def after(first: Step, then: Step) -> Step:
+    def step(sch: sl.Schedule) -> None:
+        first(sch)
+        then(sch)
+
+    return step
+
+
+def behind(block: str, producer: str, loop: int) -> Step:
+    return lambda sch: sch.reverse_compute_at(block, sch.get_loops(producer)[loop])
+
+
+def apart(sch: sl.Schedule) -> None:
+    sch.decompose_reduction("S", sch.get_loops("S")[1])
+
+
 def fuse_epilogue(sch: sl.Schedule) -> None:
     sch.fuse_reduction_epilogue("C", "D")
 
@@ -121,6 +155,17 @@ RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
     "padding": (padded, lambda sch: sch.decompose_padding("P", sch.get_loops("P")[0])),
     "lanes of two blocks": (chain, beside_lanes),
     "a padded layout": (chain, pad_the_layout_alone),
+    "loops that share nothing": (siblings, merge("B", "C")),
+    "a sum behind a whole sum": (two_sums, behind("C", "B", 0)),
+    "a copy of what is new": (row_sums, lambda sch: sch.cache_write("S", 0, "global")),
+    "a copy of a part": (
+        chain,
+        lambda sch: sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "local"),
+    ),
+    "loops of parts": (
+        chain,
+        after(partition("C", 0), lambda sch: sch.parallel(sch.get_loops("B")[0])),
+    ),
 }
 
 ANOTHER = "the epilogue is another function of what is reduced"
@@ -143,6 +188,71 @@ WRONG: dict[str, tuple[Callable[[], list[Any]], Step, str]] = {
     "a producer in lanes": (chain, into_lanes, LANES),
     "a consumer in lanes": (chain, consumer_into_lanes, LANES),
     "a padded layout below others": (chain, pad_the_layout_of_a_cache, "before compute_at"),
+    "loops that pass on": (chain, merge("B", "C"), "which another one uses"),
+    "loops around what passes on": (siblings, merge("B", "D"), "a statement between them"),
+    "padding below others": (
+        product(lambda c, bias, i, j: c[i, j] + bias[i, j]),
+        after(behind("D", "C", 0), lambda sch: sch.pad_einsum("C", [2, 2, 2])),
+        "use pad_einsum before compute_at",
+    ),
+    "a producer behind": (siblings, behind("B", "C", 0), "reads no result of another block"),
+    "a sum of sums in part": (two_sums, behind("C", "B", 2), "would not be whole"),
+    "an update of a copy": (
+        row_sums,
+        after(apart, lambda sch: sch.cache_write("S_update", 0, "global")),
+        "updates S in place",
+    ),
+    "an update below a loop": (
+        row_sums,
+        after(
+            apart,
+            lambda sch: sch.write_at(
+                sch.get_loops("S_update")[0], sch.get_block("S_update"), 0, "local"
+            ),
+        ),
+        "updates S in place",
+    ),
+    "what an update reads": (
+        row_sums,
+        after(
+            apart,
+            lambda sch: sch.read_at(
+                sch.get_loops("S_update")[0], sch.get_block("S_update"), 0, "local"
+            ),
+        ),
+        "writes S too",
+    ),
+    "the first of two writers": (
+        row_sums,
+        after(apart, lambda sch: sch.reindex("S_init", ("write", 0))),
+        "in the same loops uses S too|stores in S too",
+    ),
+    "what is outside": (
+        padded,
+        lambda sch: sch.read_at(sch.get_loops("P")[1], sch.get_block("P"), 0, "local"),
+        "leaves out a part of its region of A",
+    ),
+    "a copy that others in the loops need": (
+        chain,
+        after(
+            lambda sch: sch.compute_at("B", sch.get_loops("C")[0]),
+            lambda sch: sch.reindex("B", ("write", 0)),
+        ),
+        "in the same loops uses B too",
+    ),
+    "blocks after parts of a loop": (
+        chain,
+        after(partition("C", 0), lambda sch: sch.cache_write("B", 0, "global")),
+        "after loop_partition TVM does not know",
+    ),
+    "blocks after indices": (
+        padded,
+        after(
+            lambda sch: sch.cache_index("P", "global"),
+            lambda sch: sch.compute_at("P", sch.get_loops("C")[0]),
+        ),
+        "after cache_index TVM does not know",
+    ),
 }
 
 

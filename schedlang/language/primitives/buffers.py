@@ -24,7 +24,7 @@ from schedlang.instructions.arguments import (
 )
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.primitives.declare import primitive
-from schedlang.tvm.schedule import guarded
+from schedlang.tvm.schedule import forms
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
@@ -198,7 +198,7 @@ class LayoutPrimitives:
         ``C[127, 127]  ->  C_pad[128, 128]`` for [16, 16, 16].
         """
 
-    @primitive("DecomposePadding", guarded.decompose_padding)
+    @primitive("DecomposePadding", forms.decompose_padding)
     def decompose_padding(self, block: Block, loop: Loop) -> BlockRV:
         """Fill first, then copy: ``P = A if inside else 0  ->  P = 0; P[inside] = A``."""
 

@@ -8,7 +8,7 @@ from schedlang.instructions.arguments import Block, BlockOrLoop, Factors, Loop
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.primitives.declare import overlapping, primitive
 from schedlang.language.primitives.tvm_draws import at_drawn_place
-from schedlang.tvm.schedule import guarded
+from schedlang.tvm.schedule import forms
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
@@ -61,7 +61,7 @@ class LoopPrimitives:
     def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> LoopRV:
         """Make one loop of nested ones: ``for i in 4: for j in 8  ->  for ij in 32``."""
 
-    @primitive("Merge", guarded.merge)
+    @primitive("Merge", forms.merge)
     def merge(self, *loops: Loop) -> LoopRV:
         """Make one loop of parallel ones with equal extents.
 
@@ -70,7 +70,7 @@ class LoopPrimitives:
         All need the same parent loop and the same number of loops below it.
         """
 
-    @primitive("LoopPartition", guarded.loop_partition, hides=True)
+    @primitive("LoopPartition", forms.loop_partition, hides=True)
     def loop_partition(
         self, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
@@ -83,7 +83,7 @@ class LoopPrimitives:
     def reorder(self, *loops: Loop) -> None:
         """Reorder nested loops: ``reorder(j, i): for i: for j  ->  for j: for i``."""
 
-    @primitive("ReorderBlockIterVar", guarded.reorder_block_iter_var, inputs=("block", "new_order"))
+    @primitive("ReorderBlockIterVar", forms.reorder_block_iter_var, inputs=("block", "new_order"))
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Reorder a block's own variables: ``C(vi, vj)  ->  C(vj, vi)`` for [1, 0]."""
 
@@ -95,7 +95,7 @@ class LoopPrimitives:
     def parallel(self, loop: Loop) -> None:
         """Run the iterations on the CPU's cores: ``for i  ->  parallel i``."""
 
-    @primitive("Vectorize", guarded.vectorize, about_loops=True)
+    @primitive("Vectorize", forms.vectorize, about_loops=True)
     def vectorize(self, loop: Loop) -> None:
         """Run the iterations in vector lanes: ``for i in 16  ->  vectorized i in 16``."""
 
@@ -172,7 +172,7 @@ class ReductionPrimitives:
         ``for k0, k1: C += ..  ->  for k0: (for k1: P[k0] += ..); C += P[k0]``
         """
 
-    @primitive("FuseReductionEpilogue", guarded.fuse_reduction_epilogue)
+    @primitive("FuseReductionEpilogue", forms.fuse_reduction_epilogue)
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
         """Initialise a reduction with what is added after it.
 

@@ -22,7 +22,7 @@ from schedlang.tvm.schedule import (
     get_statement,
     scope_of,
 )
-from schedlang.tvm.schedule.guarded import may_decompose_padding
+from schedlang.tvm.schedule.forms import may_decompose_padding
 from schedlang.tvm.values import BINARY, found_in, holds, operands_of, position_of
 
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc

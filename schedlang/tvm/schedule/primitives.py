@@ -22,7 +22,7 @@ from schedlang.tvm.schedule.ffi import (
     get_statement,
     index_dtype,
 )
-from schedlang.tvm.schedule.guarded import (
+from schedlang.tvm.schedule.forms import (
     require_alone,
     require_inside,
     require_nest_alone,
@@ -33,6 +33,8 @@ from schedlang.tvm.schedule.guarded import (
     require_own_loops,
     require_unshared,
     require_whole_results,
+)
+from schedlang.tvm.schedule.guarded import (
     within,
     within_all,
     within_function,

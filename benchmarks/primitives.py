@@ -78,8 +78,10 @@ def _lines(worker: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 def work(seed: int, first: int, last: int, step: int) -> None:
     """Print the cases as JSON, one a line."""
+    out = os.dup(1)
+    os.dup2(2, 1)
     for number in range(first, last, step):
-        os.write(1, (json.dumps(vars(case(seed, number))) + "\n").encode())
+        os.write(out, (json.dumps(vars(case(seed, number))) + "\n").encode())
 
 
 def main() -> int:

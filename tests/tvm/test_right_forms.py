@@ -232,6 +232,17 @@ WRONG: dict[str, tuple[Callable[[], list[Any]], Step, str]] = {
         lambda sch: sch.read_at(sch.get_loops("P")[1], sch.get_block("P"), 0, "local"),
         "leaves out a part of its region of A",
     ),
+    "rows of a tile that are outside": (
+        chain,
+        after(
+            lambda sch: sch.pad_einsum("C", [3, 1]),
+            after(
+                lambda sch: sch.reverse_compute_inline("C_pad"),
+                lambda sch: sch.reindex("C", ("write", 0)),
+            ),
+        ),
+        "leaves out a part of its region of C",
+    ),
     "a copy that others in the loops need": (
         chain,
         after(

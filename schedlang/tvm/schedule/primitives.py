@@ -219,6 +219,7 @@ def _lowered(sch: TVMSchedule, block: Any, index_map: IndexMap) -> tirx.IndexMap
 def reindex(sch: TVMSchedule, block: Any, buffer: list[Any]) -> Any:
     role, index = buffer
     require_unshared(sch, block, role, index)
+    require_inside(sch, block, role, index)
     if role == "write":
         require_only_writer(sch, block, buffer_of(sch, block, role, index))
         require_new_values(sch, block, index)

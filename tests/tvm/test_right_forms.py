@@ -64,6 +64,23 @@ def siblings() -> list[Any]:
     return [a, te.compute((8, 16), lambda i, j: b[i, j] * c[i, j], name="D")]
 
 
+def side_by_side() -> list[Any]:
+    a, b = (te.placeholder((8, 4), name=name) for name in "AB")
+
+    def either(i: Any, j: Any) -> Any:
+        return tirx.if_then_else(j < 4, a[i, j], b[i, j - 4])
+
+    return [a, b, te.compute((8, 8), either, name="C")]
+
+
+def split_and_factor(loop: int) -> Step:
+    def step(sch: sl.Schedule) -> None:
+        sch.split(sch.get_loops("S")[loop], [None, 5])
+        sch.rfactor(sch.get_loops("S")[-1], 0)
+
+    return step
+
+
 def merge(one: str, other: str) -> Step:
     return lambda sch: sch.merge(sch.get_loops(one)[0], sch.get_loops(other)[0])
 
@@ -162,6 +179,7 @@ RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
         chain,
         lambda sch: sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "local"),
     ),
+    "parts of a sum that do not fit": (row_sums, split_and_factor(1)),
     "loops of parts": (
         chain,
         after(partition("C", 0), lambda sch: sch.parallel(sch.get_loops("B")[0])),
@@ -243,6 +261,15 @@ WRONG: dict[str, tuple[Callable[[], list[Any]], Step, str]] = {
         ),
         "leaves out a part of its region of C",
     ),
+    "what is read in part": (
+        side_by_side,
+        after(
+            lambda sch: sch.cache_read("C", 0, "global"),
+            lambda sch: sch.reverse_compute_at("C", sch.get_loops("A_global")[0]),
+        ),
+        "reads A_global under a condition",
+    ),
+    "parts of rows that do not fit": (row_sums, split_and_factor(0), "use rfactor before split"),
     "a copy that others in the loops need": (
         chain,
         after(

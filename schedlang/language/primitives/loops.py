@@ -165,7 +165,7 @@ class ReductionPrimitives:
         ``for k: {init if k == 0; C += ..}  ->  init; for k: C += ..``
         """
 
-    @primitive("RFactor")
+    @primitive("RFactor", forms.rfactor)
     def rfactor(self, loop: Loop, factor_axis: int) -> BlockRV:
         """Reduce in two steps over one loop.
 

@@ -341,18 +341,61 @@ def require_inside(sch: TVMSchedule, block: Any, role: str, index: int) -> None:
     regions = regions_of(own, role)
     if not 0 <= index < len(regions):
         return  # TVM says so
-    region, analyzer = regions[index], Analyzer()
-    for axis in own.iter_vars:
-        analyzer.bind(axis.var, axis.dom)
-    inside = all(
-        analyzer.can_prove(part.min >= 0) and analyzer.can_prove(part.min + part.extent <= extent)
-        for part, extent in zip(region.region, region.source.ty.shape, strict=True)
-    )
-    if not inside or not constant(realize.predicate):
+    region = regions[index]
+    if not _is_inside(own, region) or not constant(realize.predicate):
         raise ValueError(
             f"block {own.name_hint} leaves out a part of its region of {region.source.name} by a "
             "condition, and TVM would copy that as well; use cache_read or cache_write"
         )
+
+
+def require_all_read(sch: TVMSchedule, block: Any) -> None:
+    """Raise ValueError if a block reads of a tensor under a condition that leaves a part out.
+
+    TVM takes what the tensor has for all that the block computes.
+    """
+    own = get_statement(sch, block)
+    for region in own.reads:
+        if not _is_inside(own, region):
+            raise ValueError(
+                f"block {own.name_hint} reads {region.source.name} under a condition, and TVM "
+                "would compute only where the condition holds; use compute_at"
+            )
+
+
+def _is_inside(block: Any, region: Any) -> bool:
+    """Return whether a region is within its tensor's bounds, whatever a block's variables are."""
+    extents = {axis.var: constant(axis.dom.extent) for axis in block.iter_vars}
+    analyzer = None
+    for part, extent in zip(region.region, region.source.ty.shape, strict=True):
+        whole, known = constant(extent), extents.get(part.min)
+        single = constant(part.extent) == 1
+        if single and whole is not None and known is not None and known <= whole:
+            continue  # the usual case, without a proof
+        if analyzer is None:
+            analyzer = Analyzer()
+            for axis in block.iter_vars:
+                analyzer.bind(axis.var, axis.dom)
+        after = part.min + part.extent
+        if not (analyzer.can_prove(part.min >= 0) and analyzer.can_prove(after <= extent)):
+            return False
+    return True
+
+
+def rfactor(sch: TVMSchedule, loop: Any, factor_axis: int) -> Any:
+    """Call ScheduleRFactor; ValueError where a condition is about loops that are no reduction's.
+
+    TVM leaves the condition out where the parts are summed up.
+    """
+    for realize in found_in(get_statement(sch, loop), SBlockRealize):
+        spatial = [value for axis, value in bindings_of(realize) if is_spatial(axis)]
+        outer = [one for value in spatial for one in found_in(value, tirx.Var)]
+        if mentions(realize.predicate, outer):
+            raise ValueError(
+                f"tiles of block {realize.block.name_hint} do not fit, and TVM would sum up parts "
+                "outside of the tensor; use rfactor before split"
+            )
+    return _ffi.ScheduleRFactor(sch, loop, factor_axis)
 
 
 def require_unshared(sch: TVMSchedule, block: Any, role: str, index: int) -> None:

@@ -23,6 +23,7 @@ from schedlang.tvm.schedule.ffi import (
     index_dtype,
 )
 from schedlang.tvm.schedule.forms import (
+    require_all_read,
     require_alone,
     require_inside,
     require_nest_alone,
@@ -191,6 +192,7 @@ def _reverse_compute_at(sch: TVMSchedule, block: Any, loop: Any, units: bool, in
             "consumers; use compute_at"
         )
     require_whole_results(sch, block, loop)
+    require_all_read(sch, block)
     _move_to_producer(sch, block, loop, units, index)
 
 

@@ -187,6 +187,7 @@ def in_turns(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two operators, 4 trials, 3 rounds")
+    parser.add_argument("--operators", nargs="+", help="names of the table; by default all")
     parser.add_argument("--trials", type=int, default=32, help="trials of each operator")
     parser.add_argument("--rounds", type=int, default=31, help="samples of each side")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -198,6 +199,8 @@ def main() -> None:
     if given.quick:
         given.trials, given.rounds = 4, 3
         programs = {name: programs[name] for name in ("GMM", "matmul 97x101x103")}
+    if given.operators:
+        programs = {name: programs[name] for name in given.operators}
     rows = []
     print(f"{'':22}{'us':>9} {'overlaps':9}{'noise':>7}  same loops, ratio: ", end="")
     print(f"{MODULE:>13}{PYTHON:>17}{DATABASE:>17}")

@@ -22,7 +22,7 @@ from schedlang.tvm.last_tiles.around import Around
 from schedlang.tvm.last_tiles.guards import Guard
 from schedlang.tvm.last_tiles.moves import moves
 from schedlang.tvm.last_tiles.repeatable import Accesses, Owner, has_plain_accesses
-from schedlang.tvm.last_tiles.tiles import Nest
+from schedlang.tvm.last_tiles.tiles import Nest, with_each
 from schedlang.tvm.linear import Digit, Linear, linear_of
 from schedlang.tvm.parts import (
     Placed,
@@ -32,18 +32,13 @@ from schedlang.tvm.parts import (
     sequence,
     sequence_of,
 )
-from schedlang.tvm.program import named_functions, replace_functions, with_root_body
+from schedlang.tvm.program import with_root_body
 from schedlang.tvm.values import constant, found_in, holds, substituted
 
 
 def with_dense_tiles(mod: IRModule) -> IRModule:
     """Return a module whose overlapping tiles are apart; tiles of which that is not proven stay."""
-    changed = {
-        name: new
-        for name, func in named_functions(mod).items()
-        if isinstance(func, tirx.PrimFunc) and not (new := _dense(func)).same_as(func)
-    }
-    return replace_functions(mod, changed) if changed else mod
+    return with_each(mod, _dense)
 
 
 def _dense(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -15,7 +15,7 @@ what it has computed itself, in buffers of its own. Threads may then write the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,15 @@ _INNER = (*_OUTER, ForKind.UNROLLED, ForKind.VECTORIZED)
 
 def with_overlapping_tiles(mod: IRModule) -> IRModule:
     """Return a module whose last tiles start earlier; the same one where nothing is to be done."""
+    return with_each(mod, _overlapping)
+
+
+def with_each(mod: IRModule, change: Callable[[PrimFunc], PrimFunc]) -> IRModule:
+    """Return a module with each function changed; the same one where none is another then."""
     changed = {
         name: new
         for name, func in named_functions(mod).items()
-        if isinstance(func, PrimFunc) and not (new := _overlapping(func)).same_as(func)
+        if isinstance(func, PrimFunc) and not (new := change(func)).same_as(func)
     }
     return replace_functions(mod, changed) if changed else mod
 

@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
-from tvm.sym import Analyzer
+from tvm.sym import Analyzer, ProofStrength
 
 from schedlang.tvm.parts import (
     bindings_of,
@@ -377,7 +377,8 @@ def _is_inside(block: Any, region: Any) -> bool:
             for axis in block.iter_vars:
                 analyzer.bind(axis.var, axis.dom)
         after = part.min + part.extent
-        if not (analyzer.can_prove(part.min >= 0) and analyzer.can_prove(after <= extent)):
+        within = (part.min >= 0, after <= extent)
+        if not all(analyzer.can_prove(one, ProofStrength.SYMBOLIC_BOUND) for one in within):
             return False
     return True
 

@@ -92,6 +92,17 @@ def quotients() -> list[Any]:
     return [a, b, te.compute((9,), lambda i: tirx.floordiv(a[i], b[i]), name="C")]
 
 
+def shifted() -> list[Any]:
+    """Twice the input, and the row above, where there is one."""
+    a = te.placeholder((8, 16), name="A")
+    b = te.compute((8, 16), lambda i, j: a[i, j] * 2.0, name="B")
+
+    def total(i: Any, j: Any) -> Any:
+        return b[i, j] + tirx.if_then_else(i >= 1, a[i - 1, j], tirx.const(0.0, "float32"))
+
+    return [a, te.compute((8, 16), total, name="C")]
+
+
 def split_and_factor(loop: int) -> Step:
     def step(sch: sl.Schedule) -> None:
         sch.split(sch.get_loops("S")[loop], [None, 5])
@@ -240,6 +251,7 @@ RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
         lambda sch: sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "local"),
     ),
     "parts of a sum that do not fit": (row_sums, split_and_factor(1)),
+    "a consumer that reads inputs in part": (shifted, behind("C", "B", 0)),
     "lanes of rows": (chain, rows_in_blocks(rows_in_lanes)),
     "a copy in rows": (chain, rows_in_blocks(cache_in_rows)),
     "another layout of a copy": (chain, columns_first),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,14 +120,15 @@ def require_inside(sch: TVMSchedule, block: Any, role: str, index: int) -> None:
         )
 
 
-def require_all_read(sch: TVMSchedule, block: Any) -> None:
-    """Raise ValueError if a block reads of a tensor under a condition that leaves a part out.
+def require_all_read(sch: TVMSchedule, block: Any, producers: Sequence[Any]) -> None:
+    """Raise ValueError if a block reads of its producers under a condition that leaves a part out.
 
     TVM takes what the tensor has for all that the block computes.
     """
     own = get_statement(sch, block)
+    made = [region.source for one in producers for region in get_statement(sch, one).writes]
     for region in own.reads:
-        if not _is_inside(own, region):
+        if holds(made, region.source) and not _is_inside(own, region):
             raise ValueError(
                 f"block {own.name_hint} reads {region.source.name} under a condition, and TVM "
                 "would compute only where the condition holds; use compute_at"

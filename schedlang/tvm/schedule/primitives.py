@@ -188,14 +188,15 @@ compute_at = _at(within(_ffi.ScheduleComputeAt), compute_inline)
 
 
 def _reverse_compute_at(sch: TVMSchedule, block: Any, loop: Any, units: bool, index: int) -> None:
-    if not _is_below(sch, loop, block) and not _ffi.ScheduleGetProducers(sch, block):
+    producers = _ffi.ScheduleGetProducers(sch, block)
+    if not producers and not _is_below(sch, loop, block):
         name = get_statement(sch, block).name_hint
         raise ValueError(
             f"block {name} reads no result of another block, and TVM would move it behind its own "
             "consumers; use compute_at"
         )
     require_whole_results(sch, block, loop)
-    require_all_read(sch, block)
+    require_all_read(sch, block, producers)
     _move_to_producer(sch, block, loop, units, index)
 
 

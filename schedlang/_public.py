@@ -36,6 +36,7 @@ from schedlang.errors import (
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
+    UserCodeError,
     VersionError,
     WorkloadError,
 )
@@ -164,6 +165,7 @@ __all__ = [
     "UnreadableWarning",
     "UnsupportedOperatorError",
     "UntunedWarning",
+    "UserCodeError",
     "VersionError",
     "Workload",
     "WorkloadError",

@@ -7,6 +7,10 @@ combinators (``Space``, ``Stochastic``) catch; all others reach the user.
 from __future__ import annotations
 
 import importlib
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -164,7 +168,55 @@ class HostError(SchedlangError):
     """Hosts that tune cannot be used, or one failed in a way that another host would as well.
 
     The message names the host and what it said.
+
+    Attributes
+    ----------
+    host: name of the host that sent a wrong reply; empty where it is not known, or none did.
     """
+
+    def __init__(self, message: str, host: str = "") -> None:
+        super().__init__(message)
+        self.host = host
+
+
+class UserCodeError(SchedlangError):
+    """Code of the user's raised what would end the process, such as ``SystemExit``."""
+
+
+@contextmanager
+def users_code(what: str) -> Iterator[None]:
+    """Run code of the user's, which ``what`` names: it may fail, and ends no process.
+
+    An Exception passes as it is. Any other, such as SystemExit, GeneratorExit or a BaseException of
+    the user's own, becomes a ``UserCodeError``, which every part of the library takes for a
+    failure. Ctrl-C, and what a signal's handler raises, are no failures of the code that they
+    interrupt, and pass.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        raise ordinary(error, what) from error
+
+
+def ordinary(error: BaseException, what: str) -> Exception:
+    """Return an exception that is an Exception: itself, or a UserCodeError that says what it is."""
+    if isinstance(error, Exception):
+        return error
+    return UserCodeError(f"{what} raised {type(error).__name__}: {error}")
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception is Ctrl-C, or was raised by the handler of a signal."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    handlers = {
+        getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()
+    }
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 class NetworkError(SchedlangError, ValueError):

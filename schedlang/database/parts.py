@@ -16,6 +16,7 @@ from schedlang.database.sqlite.rows import (
     final_of,
     final_row,
     provenance_text,
+    read_json,
     record_of,
     row_of,
     run_of,
@@ -76,7 +77,7 @@ class RunPart:
         stores.
         """
         try:
-            stored = json.loads(text)
+            stored = read_json(text)
             return cls(
                 run_of(_listed(stored["run"])),
                 records,
@@ -103,7 +104,7 @@ def records_from_json(text: str) -> list[Record]:
     No code is run, and nothing is believed: values have the types that a database stores.
     """
     try:
-        records = [*map(record_of, _rows(json.loads(text)))]
+        records = [*map(record_of, _rows(read_json(text)))]
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise DatabaseError(f"these are no records: {error!r:.200}") from error
     check_sizes(records)

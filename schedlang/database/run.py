@@ -81,6 +81,11 @@ class Ask:
     seconds: float
 
 
+def is_readable(text: str) -> bool:
+    """Return whether a state or an outcome is a JSON object that has ids where they belong."""
+    return _object(text) is not None
+
+
 def mentioned(run: Run) -> frozenset[int]:
     """Return the ids of the records that the run's state and outcome name."""
     found: set[int] = set()

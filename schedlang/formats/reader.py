@@ -19,6 +19,8 @@ from schedlang.instructions.instruction import KINDS, Instruction
 from schedlang.instructions.kinds import Choice, Macro, Overlapping, Sampling
 
 SCHEMA = 2
+BEGINNING = '{"instructions":['
+"""What the text of each trace begins with that ``dump`` wrote."""
 # Tiles overlapped in each program on a CPU before there was an instruction for it. A trace that
 # looks the same today, as its macros have the instruction, is still written so.
 _IMPLIED = 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from schedlang.distributions import Distribution
-from schedlang.errors import InvalidTrace, SchedlangError, SpaceError
+from schedlang.errors import InvalidTrace, SchedlangError, SpaceError, users_code
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import Handle, make_handle
 from schedlang.instructions.instruction import Instruction, Line
@@ -166,8 +166,9 @@ def apply_to(
     state = ProgramState(new_schedule(workload.mod, detail=detail))
     applied: list[Instruction] = []
     try:
-        for instruction in apply(state, line, interpreter):
-            applied.append(instruction)  # noqa: PERF402 - on an error, says which one failed
+        with users_code("an instruction"):
+            for instruction in apply(state, line, interpreter):
+                applied.append(instruction)  # noqa: PERF402 - on an error, says which one failed
     except InvalidTrace as error:
         _name_place(error, line, line[len(applied)])
         raise

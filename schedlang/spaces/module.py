@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from schedlang.errors import NotApplicable, SpaceError
+from schedlang.errors import NotApplicable, SpaceError, users_code
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.visit import Visit, name_failure
@@ -139,7 +139,8 @@ class Module:
         mark = sch.mark()
         path = "/".join(filter(None, [sch.module_path, self.name]))
         try:
-            self(sch, *([self._block(sch, block)] if block else []))
+            with users_code(f"module {self.name}"):
+                self(sch, *([self._block(sch, block)] if block else []))
         except NotApplicable as error:
             sch.rollback(mark)
             return Visit(self.name, block, reason=str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from schedlang.errors import TemplateError, WorkloadError
+from schedlang.errors import TemplateError, WorkloadError, users_code
 from schedlang.once import OncePerKey
 from schedlang.printed import first_line
 from schedlang.workloads.construct import as_workload
@@ -48,7 +48,8 @@ class Template:
         """Return the program for these values, made anew, and without looking twice."""
         where = self.call(values)
         try:
-            made = self.function(**values)
+            with users_code("it"):
+                made = self.function(**values)
         except Exception as error:  # a user's function raises anything
             reason = f"{type(error).__name__}: {first_line(error)}"
             raise TemplateError(f"{where} fails: {reason}") from error

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from schedlang.errors import SchedlangError
+from schedlang.errors import SchedlangError, users_code
 from schedlang.search.tasks.estimates import estimated_latencies, network_latencies, total
 from schedlang.search.tasks.progress import TaskProgress
 
@@ -167,7 +167,8 @@ class UserObjective(Objective):
         """Return the cost of these latencies in seconds, one for each network."""
         given = f"objective {self.name}({latencies})"
         try:
-            value = self.function(latencies)
+            with users_code("it"):
+                value = self.function(latencies)
         except Exception as error:
             raise ObjectiveError(f"{given} raised {type(error).__name__}: {error}") from error
         try:

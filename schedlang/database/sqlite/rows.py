@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
@@ -15,6 +17,10 @@ from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Disturbance
 
 T = TypeVar("T")
+
+_INT64 = 1 << 63
+# Half of a character, which is no text in UTF-8.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _TEXT = (str,)
 _PACKED = (str, bytes)
@@ -185,8 +191,40 @@ def check_types(row: Sequence[Any], columns: Columns) -> None:
             raise TypeError(f"column {name!r}: expected {expected}, got {_KINDS[type(value)]}")
 
 
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text from elsewhere.
+
+    ValueError for what SQLite could not store: a number beyond 64 bits, NaN, a text that is no
+    Unicode; and for values that are nested too deeply.
+    """
+    try:
+        found = _READER.decode(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+    if _SURROGATE.search(text):
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+def _whole_number(text: str) -> int:
+    if len(text) > 20 or not -_INT64 <= (number := int(text)) < _INT64:
+        raise ValueError(f"the integer {text[:24]} is beyond 64 bits")
+    return number
+
+
+def _real_number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"the number {text[:24]} is not finite")
+    return number
+
+
+_READER = json.JSONDecoder(
+    parse_int=_whole_number, parse_float=_real_number, parse_constant=_real_number
+)
+
+
 def _numbers(column: str, text: str) -> tuple[float, ...]:
-    stored = read_as(json.loads, column, text)
+    stored = read_as(read_json, column, text)
     if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
         raise TypeError(f"column {column!r}: expected a JSON list of numbers")
     return tuple(map(float, stored))
@@ -204,7 +242,7 @@ def _disturbance(text: str) -> Disturbance | None:
 
 @lru_cache(maxsize=64)  # those of a file are mostly equal
 def _texts(text: str) -> Mapping[str, str]:
-    stored = read_as(json.loads, "provenance", text)
+    stored = read_as(read_json, "provenance", text)
     if not isinstance(stored, dict):
         raise TypeError("column 'provenance': expected a JSON object")
     return {name: str(value) for name, value in stored.items()}
@@ -258,7 +296,7 @@ def run_of(row: Sequence[Any]) -> Run:
     stored = dict(zip(_RUN_READ, row, strict=True))
     stored["seed"] = _whole("seed", stored["seed"])
     stored["state"] = _unpacked("state", stored["state"])
-    stored["tags"] = read_as(json.loads, "tags", stored["tags"])
+    stored["tags"] = read_as(read_json, "tags", stored["tags"])
     return Run(**stored)
 
 

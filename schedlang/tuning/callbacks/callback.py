@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedlang.errors import users_code
 from schedlang.tuning.trial import Trial
 
 
@@ -55,7 +56,8 @@ class Guarded:
         if self._failed:
             return None
         try:
-            return self._function(trial)
+            with users_code(self._name):
+                return self._function(trial)
         except Exception as error:
             self._failed = True
             self._warn(error, trial)

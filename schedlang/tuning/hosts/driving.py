@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Record
-from schedlang.errors import DatabaseError
+from schedlang.errors import DatabaseError, HostError
 from schedlang.tuning.budget import FinalsPlan
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import Islands
-from schedlang.tuning.hosts.messages import SEARCH, UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.messages import MEASURED, SEARCH, UNTUNABLE, Order, Reply
 from schedlang.tuning.session import Call
 
 # Trials of a slice while a run's size does not say.
@@ -82,6 +82,8 @@ class Driving:
         if call.finals:
             call.budget.plan_finals(self._plan_finals)
         self._serials = itertools.count(1)
+        # Whether results are compared, as the call says, and whether some host does.
+        self._verify, self._compared = call.measuring.verified, False
         self._under_way: dict[int, int] = {}
         self.lanes: dict[str, Lane] = {}
 
@@ -122,7 +124,7 @@ class Driving:
             self._give_out()
             if not self._hosts.flying:
                 break
-            self._take(self._hosts.wait(until))
+            self._take(self._hosts.wait(until, self._examine))
             if self._call.budget.clock.now() >= until:
                 self._abandon()
         if self.left <= 0:
@@ -153,7 +155,7 @@ class Driving:
             while waiting and self._hosts.free:
                 place = waiting.pop(0)
                 self._send(place, orders(place, next(self._serials)))
-            self._take(self._hosts.wait(until))
+            self._take(self._hosts.wait(until, self._examine))
             if self._call.budget.clock.now() >= until:
                 self._abandon()
                 return
@@ -180,12 +182,20 @@ class Driving:
         if failure is not None:
             raise failure
 
+    def _examine(self, order: Order, reply: Reply) -> None:
+        """HostError for a reply that is not to be believed."""
+        if not reply.verified and self._compared and self._verify is not False:
+            raise HostError("it has not compared results, and others have")
+        self._tasks[self._under_way[order.serial]].examine(order, reply)
+
     def _store(self, order: Order, reply: Reply) -> _Taken:
         """Store a reply; return what ``taken`` is told of it."""
         place = self._under_way.pop(order.serial)
         task = self._tasks[place]
-        if not reply.verified:
-            self._call.measuring.verified = False  # a measurer of the user's compares nothing
+        if reply.how == MEASURED:
+            self._compared |= reply.verified
+            # A measurer of the user's may compare nothing.
+            self._call.measuring.verified = self._verify if self._compared else False
         if reply.how == UNTUNABLE:
             task.give_up(order)
             new: Sequence[Record] = ()

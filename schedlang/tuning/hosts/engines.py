@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
+from schedlang.errors import users_code
+
 Engine = Executor | Callable[[], Executor] | Any
 """An executor, a function that makes one, or a Dask client."""
 
@@ -23,7 +25,8 @@ def executor_of(engine: Engine) -> tuple[Executor, Callable[[], Executor] | None
     if hasattr(engine, "get_executor") and hasattr(engine, "scheduler_info"):
         return _dask_executor(engine), None
     if callable(engine):
-        made = engine()
+        with users_code("the function in hosts=,"):
+            made = engine()
         if not isinstance(made, Executor):
             raise TypeError(
                 f"hosts: the function returned a {type(made).__name__}, and no "

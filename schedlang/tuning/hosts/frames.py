@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlang.database.sqlite.rows import read_json
 from schedlang.errors import HostError
 
 _MAGIC = b"schedlang-hosts-1\n"
@@ -35,8 +36,8 @@ def unpack(message: object) -> tuple[dict[str, Any], list[bytes]]:
         raise HostError("a message without a length")
     end = begin + int(number)
     try:
-        header = json.loads(message[begin:end])
-    except (ValueError, RecursionError) as error:
+        header = read_json(message[begin:end].decode())
+    except ValueError as error:
         raise HostError(f"a message whose header is no JSON: {error}") from None
     lengths = header.pop("frames", None) if isinstance(header, dict) else None
     if not isinstance(lengths, list) or not all(type(n) is int and n >= 0 for n in lengths):
@@ -55,9 +56,9 @@ def deflate(text: str) -> bytes:
     return zlib.compress(text.encode(), 1)
 
 
-def printable(text: str) -> str:
-    """Return a text of one line without marks that terminals or tables read."""
-    return "".join(one if one.isprintable() and one not in "[]" else "?" for one in text)
+def printable(text: str, marks: str = "[]") -> str:
+    """Return a text of one line without ``marks``, and what else terminals or tables read."""
+    return "".join(one if one.isprintable() and one not in marks else "?" for one in text)
 
 
 def inflate(frame: bytes, most: int = LONGEST) -> str:

@@ -11,13 +11,14 @@ from importlib import import_module
 from typing import Any
 
 from schedlang.database import Database
-from schedlang.errors import HostError
+from schedlang.errors import HostError, users_code
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Verify
 from schedlang.printed import first_line
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.targets import measurer as own_measurer
 from schedlang.tuning.options import NETWORK_TRIALS, TRIALS, TUNE, TUNE_NETWORK
 from schedlang.tuning.session import Call, Task
 from schedlang.tuning.session.tasks import task_of_network, task_of_tune
@@ -64,7 +65,8 @@ class Given:
         with suppress(ImportError):  # it takes what the user's own file and a notebook define
             pickler = import_module("cloudpickle")
         try:
-            return bytes(pickler.dumps(self))
+            with users_code("pickling it"):
+                return bytes(pickler.dumps(self))
         except Exception as error:  # of any object of the user's
             more = "" if pickler is not pickle else f"; {_NEEDS_CLOUDPICKLE}"
             raise HostError(
@@ -75,13 +77,20 @@ class Given:
     def unpack(text: bytes) -> Given:
         """Read what ``pack`` returned: **this runs code of the call**."""
         try:
-            found = pickle.loads(text)
+            with users_code("reading it"):
+                found = pickle.loads(text)
         except Exception as error:  # such as a module that is not installed here
             said = first_line(str(error))
             raise HostError(f"it cannot read the call: {type(error).__name__}: {said}") from error
         if not isinstance(found, Given):
             raise HostError(f"expected the arguments of a call, got {type(found).__name__}")
         return found
+
+    @property
+    def measures_itself(self) -> bool:
+        """Whether hosts measure with the target's own measurer, and not with one of the user's."""
+        made = getattr(self.make_measurer, "func", self.make_measurer)
+        return made is None or made is own_measurer
 
     def call(self, database: Database, measurer: Measurer, used: float) -> Call:
         """Return the call as a host makes it, of which ``used`` seconds are over."""

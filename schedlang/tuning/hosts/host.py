@@ -16,7 +16,14 @@ from threading import Lock
 from typing import Any
 
 from schedlang.database import Database
-from schedlang.errors import DatabaseError, HostError, SpaceError, TargetError, WorkloadError
+from schedlang.errors import (
+    DatabaseError,
+    HostError,
+    SpaceError,
+    TargetError,
+    WorkloadError,
+    users_code,
+)
 from schedlang.measurement import Measurement, Measurer, as_measurer
 from schedlang.measurement.clock import SYSTEM
 from schedlang.printed import first_line
@@ -83,7 +90,8 @@ class Host:
         """
         name, rate = self.name, machine_rate()
         try:
-            reply = self._carry_out(order)
+            with users_code("the call"):
+                reply = self._carry_out(order)
         except HostError as error:
             SYSTEM.sleep(_REFUSAL_SECONDS)
             reply = Reply(order.serial, REFUSED, name, message=str(error))

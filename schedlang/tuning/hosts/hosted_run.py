@@ -16,7 +16,15 @@ from schedlang.database.programs import program_text
 from schedlang.database.run import Ask, told
 from schedlang.measurement import Status
 from schedlang.tuning.hosts.frames import deflate
-from schedlang.tuning.hosts.messages import FINALS, SEARCH, Block, Order, Reply, State
+from schedlang.tuning.hosts.messages import (
+    FINALS,
+    SEARCH,
+    Block,
+    Order,
+    Reply,
+    State,
+    what_is_measured,
+)
 from schedlang.tuning.resume import Journal
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session import Call, Task, TaskRun
@@ -43,6 +51,7 @@ class HostedRun(TaskRun):
     is_over: whether time has ended its search.
     idle: number of slices in a row that told its search nothing new.
     restarts: how often it was begun again since a slice measured something.
+    stored_of: what the database has its records of (``what_is_measured``).
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class HostedRun(TaskRun):
         self._place = place
         self.busy = self.exhausted = self.is_over = self._keeps_default = False
         self.idle = self.restarts = 0
+        self.stored_of: set[int | str] = set()
         self._text, self._packed = text, packed
         self._told: list[Record] = []
         self._trials = 0
@@ -81,6 +91,7 @@ class HostedRun(TaskRun):
         journal, database = self._opened, self._call.database
         self._asks = database.asks(journal.id)
         own = database.query(run_id=journal.id)
+        self.stored_of.update(map(what_is_measured, own))
         # What finals added to it, and the other runs of the task, is in the outcome only.
         ids = told(replace(journal.run, outcome="") if journal.run.state else journal.run)
         others = database.get(set(ids) - {one.id for one in own})
@@ -246,6 +257,7 @@ class HostedRun(TaskRun):
             if reply.again:
                 journal.begin_again(part.run.known)
                 self._state, self._asks = State(), []
+                self.stored_of.clear()
             if reply.state:
                 part = replace(part, run=replace(part.run, state=reply.saved))
             stored, run = add_part(database, part, journal.id, {"host": reply.name})
@@ -258,6 +270,7 @@ class HostedRun(TaskRun):
         journal.run = replace(
             journal.run, state=run.state, state_asks=run.state_asks, outcome=run.outcome
         )
+        self.stored_of.update(map(what_is_measured, stored))
         self._after, self._latest = reply.token, new
         self._asks = [*self._asks, *part.asks]  # an order that is under way has the ones before
         if stored:

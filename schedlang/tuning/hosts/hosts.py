@@ -7,18 +7,26 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Self
 
-from schedlang.errors import HostError
+from schedlang.errors import HostError, users_code
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
+from schedlang.tuning.hosts.flight import Examine, Flight, WrongReply, cancel, read_reply
 from schedlang.tuning.hosts.host import carry_out
 from schedlang.tuning.hosts.judge import HostWarning, Judge
-from schedlang.tuning.hosts.messages import FAILED, MEASURED, REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import (
+    FAILED,
+    MEASURED,
+    REFUSED,
+    UNTUNABLE,
+    Order,
+    Reply,
+)
 from schedlang.tuning.hosts.usual_times import UsualTimes
 
 # An order is late when it has taken this many times as long as others, and the patience.
@@ -40,23 +48,6 @@ TOGETHER = 8
 _POLL_SECONDS = 1.0
 
 _USING = Lock()
-
-
-@dataclass(eq=False)
-class _Flight:
-    """An order that is under way, and when it was sent to everyone who has it.
-
-    ``copies`` of it were sent as it was late.
-    """
-
-    order: Order
-    packed: bytes
-    began: float
-    sent: float = 0.0
-    failures: float = 0.0
-    failed_by: list[str] = field(default_factory=list)
-    futures: dict[Future[bytes], float] = field(default_factory=dict)
-    copies: int = 0
 
 
 class Hosts:
@@ -98,11 +89,11 @@ class Hosts:
         self._patience = patience
         self._engine, self._at_once, self._attempts = engine, at_once, attempts
         self._executor, self._make = executor_of(engine)
-        self._flights: dict[int, _Flight] = {}
-        self._of: dict[Future[bytes], _Flight] = {}
+        self._flights: dict[int, Flight] = {}
+        self._of: dict[Future[bytes], Flight] = {}
         self._done: SimpleQueue[Future[bytes]] = SimpleQueue()
         self._counted = (-_COUNT_SECONDS, 1)
-        self._held: list[_Flight] = []
+        self._held: list[Flight] = []
         self._in_use = False
         self._forget()
         if at_once is None and count_of(engine, self._executor) is None:
@@ -116,7 +107,7 @@ class Hosts:
         """Forget what a call has left behind, but for what hosts are like."""
         self._usual_times = UsualTimes()
         # Orders that wait for a host to have a copy.
-        self._late: dict[_Flight, None] = {}
+        self._late: dict[Flight, None] = {}
         # Futures of hosts that may be gone: if they are not, their replies count like others.
         self._gone: set[Future[bytes]] = set()
         self._looked = -_LOOK_SECONDS
@@ -126,6 +117,7 @@ class Hosts:
         self._error = ""
         self._raised: HostError | None = None
         self.judge.refused.clear()
+        self.judge.wrong.clear()
 
     @property
     def at_once(self) -> int:
@@ -134,7 +126,8 @@ class Hosts:
             return self._at_once
         now = self.clock.now()
         if now - self._counted[0] >= _COUNT_SECONDS:
-            self._counted = now, max(count_of(self._engine, self._executor) or 1, 1)
+            with suppress(Exception), users_code("the engine"):
+                self._counted = now, max(count_of(self._engine, self._executor) or 1, 1)
         return self._counted[1]
 
     @property
@@ -156,15 +149,18 @@ class Hosts:
     def submit(self, order: Order) -> None:
         """Give an order to some host."""
         order = replace(order, apart=list(self.judge.apart))
-        flight = _Flight(order, order.pack(), self.clock.now())
+        flight = Flight(order, order.pack(), self.clock.now())
         if not self._flights:
             self._answered = self.clock.now()
         self._flights[order.serial] = flight
         self._send(flight)
 
-    def wait(self, until: float = math.inf) -> list[tuple[Order, Reply]]:
+    def wait(
+        self, until: float = math.inf, examine: Examine | None = None
+    ) -> list[tuple[Order, Reply]]:
         """Wait for a reply or more, until a moment of the clock at most; return them.
 
+        ``examine`` raises HostError for a reply that is not to be believed.
         Orders whose hosts have died, and late ones, are given to others meanwhile. HostError where
         that does not help; what came before is returned first.
         """
@@ -177,7 +173,7 @@ class Hosts:
                 break
             for future in self._wait(min(until - now, _POLL_SECONDS)):
                 with self._keeping_error():
-                    reply = self._take(future)
+                    reply = self._take(future, examine)
                     found += [] if reply is None else [reply]
             with self._keeping_error():
                 self._repeat_late()
@@ -196,7 +192,7 @@ class Hosts:
         flights, self._flights, self._held, self._late = self._flights, {}, [], {}
         futures, self._of, self._gone = self._of, {}, set()
         for future in futures:
-            future.cancel()
+            cancel(future)
         self._raised = None
         return [flight.order for flight in flights.values()]
 
@@ -204,7 +200,7 @@ class Hosts:
         """Cancel what is under way; safe to call twice."""
         self.abandon()
         if self._make is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._shut_down()
 
     def __enter__(self) -> Self:
         """Begin a call; HostError while another one has these hosts."""
@@ -223,8 +219,9 @@ class Hosts:
 
     def _submit(self, packed: bytes) -> Future[bytes]:
         """Have the engine carry out an order."""
-        future = self._executor.submit(carry_out, packed)
-        future.add_done_callback(self._done.put)
+        with users_code("the engine"):
+            future = self._executor.submit(carry_out, packed)
+            future.add_done_callback(self._done.put)
         return future
 
     def _wait(self, seconds: float) -> list[Future[bytes]]:
@@ -239,16 +236,18 @@ class Hosts:
                 found.append(self._done.get_nowait())
         return found
 
-    def _send(self, flight: _Flight) -> None:
+    def _send(self, flight: Flight) -> None:
         self._held = [one for one in self._held if one is not flight]
         self._late.pop(flight, None)
         try:
             future = self._submit(flight.packed)
-        except (BrokenExecutor, RuntimeError) as error:  # it is broken, or was shut down
-            self._renew(error)
+        except Exception as error:  # of an engine that is broken, or was shut down
             try:
+                self._renew(error)
                 future = self._submit(flight.packed)
-            except (BrokenExecutor, RuntimeError) as again:
+            except HostError:
+                raise
+            except Exception as again:
                 raise HostError(f"a new executor is broken as well: {again}") from again
         flight.sent = flight.futures[future] = self.clock.now()
         self._of[future] = flight
@@ -261,13 +260,17 @@ class Hosts:
                 "no more orders; give hosts=a function that makes an executor, and another one is "
                 "made then. What was measured is stored, and the same call goes on"
             ) from error
-        with suppress(Exception):
+        self._shut_down()
+        with users_code("the function that makes an executor"):
+            self._executor = self._make()
+
+    def _shut_down(self) -> None:
+        with suppress(Exception), users_code("the engine"):
             self._executor.shutdown(wait=False, cancel_futures=True)
-        self._executor = self._make()
 
     # -- replies ---------------------------------------------------------------------------------
 
-    def _take(self, future: Future[bytes]) -> tuple[Order, Reply] | None:
+    def _take(self, future: Future[bytes], examine: Examine | None) -> tuple[Order, Reply] | None:
         """Return the reply of a future with its order; None where another host has to do it."""
         flight = self._of.pop(future, None)
         if flight is None:
@@ -275,10 +278,12 @@ class Hosts:
         sent = flight.futures.pop(future)
         self._gone.discard(future)
         try:
-            if future.cancelled():
-                raise HostError("the engine has cancelled it")
-            reply = Reply.unpack(future.result())
-            reply.check(flight.order)
+            reply = read_reply(future, flight.order, self.clock.now() - flight.began, examine)
+        except WrongReply as error:
+            self.judge.blame(error.host, first_line(str(error)))
+            flight.avoid(error.host, self.judge.names)
+            self._failed(flight, error)
+            return None
         except Exception as error:  # whatever an engine raises
             self._failed(flight, error)
             return None
@@ -287,21 +292,17 @@ class Hosts:
             self.judge.refuse(reply.name, reply.message, reply.rate)
             self._hold(flight)
             return None
-        if reply.how == FAILED:
-            self._error = f"host {reply.name} failed: {reply.message}"
-            flight.failed_by.append(reply.name)
-            agreed = len(set(flight.failed_by)) > 1 or len(flight.failed_by) >= _FAILED
-            often = len(flight.failed_by) >= max(self._attempts, _FAILED)
-            if agreed and (often or not flight.futures):  # it is no host's fault
-                raise HostError(self._error)
+        if reply.how in (FAILED, UNTUNABLE) and not self._is_agreed(flight, reply):
             self._hold(flight)
             return None
+        if reply.how == FAILED:
+            raise HostError(self._error)
         del self._flights[flight.order.serial]
         self._late.pop(flight, None)
         for other in flight.futures:
             del self._of[other]
             self._gone.discard(other)
-            other.cancel()
+            cancel(other)
         if reply.how == MEASURED and not (reply.cut or reply.ended):
             self._usual_times.see(flight.order, self.clock.now() - sent)
         self._rounds = 0
@@ -310,13 +311,23 @@ class Hosts:
             self._release()
         return flight.order, reply
 
-    def _failed(self, flight: _Flight, error: Exception) -> None:
+    def _is_agreed(self, flight: Flight, reply: Reply) -> bool:
+        """Return whether it is no host's fault that an order's own code, or program, fails."""
+        self._error = f"host {reply.name} failed: {reply.message}"
+        flight.failed_by.append(reply.name)
+        agreed = len(set(flight.failed_by)) > 1 or len(flight.failed_by) >= _FAILED
+        often = len(flight.failed_by) >= max(self._attempts, _FAILED)
+        return agreed and (often or not flight.futures)
+
+    def _failed(self, flight: Flight, error: Exception) -> None:
         """Note that an order has failed; HostError where it has too often."""
         # What breaks an executor fails all of its orders, most of which are not to blame; and a
         # host that fails at once says nothing of the order.
         took = min(self.clock.now() - flight.sent, 1.0)
         flight.failures += took / self.at_once if isinstance(error, BrokenExecutor) else took
-        self._error = f"{type(error).__name__}: {first_line(str(error))}"
+        host = error.host if isinstance(error, HostError) else ""
+        sender = f"host {host}" if host else type(error).__name__
+        self._error = f"{sender}: {first_line(str(error))}"
         # Another host that has it may be gone.
         most = self._attempts * (2 if flight.futures else 1)
         if flight.failures >= most:
@@ -326,15 +337,18 @@ class Hosts:
             ) from error
         self._hold(flight)
 
-    def _hold(self, flight: _Flight) -> None:
+    def _hold(self, flight: Flight) -> None:
         """Keep an order until a host has answered: the idle one may be the one that fails."""
         if not flight.futures and flight not in self._held:
             self._held.append(flight)
             self._late.pop(flight, None)
         if not self._of:
             self._rounds += 1
-            if self._rounds > self._attempts and self.judge.apart:
+            avoiding = [one for one in self._flights.values() if one.avoids]
+            if self._rounds > self._attempts and (self.judge.apart or avoiding):
                 self.judge.forgive()  # nobody else is there
+                for one in avoiding:
+                    one.forgive()
                 self._rounds = 0
             if self._rounds > self._attempts:
                 refused = [f"{name}: {why}" for name, why in self.judge.refused.items()]
@@ -345,7 +359,8 @@ class Hosts:
     def _release(self) -> None:
         held, self._held = self._held, []
         for flight in held:
-            if flight.order.apart != (apart := list(self.judge.apart)):
+            apart = [*self.judge.apart, *flight.avoids]
+            if flight.order.apart != apart:
                 flight.order = replace(flight.order, apart=apart)
                 flight.packed = flight.order.pack()
             self._send(flight)
@@ -393,7 +408,7 @@ class Hosts:
                 stacklevel=2,
             )
 
-    def _send_copy(self, flight: _Flight) -> None:
+    def _send_copy(self, flight: Flight) -> None:
         """Give an order to another host as well; of many who have it, the first may be gone."""
         flight.copies += 1
         there = [one for one in flight.futures if one not in self._gone]

@@ -16,6 +16,7 @@ from schedlang.database import Record
 from schedlang.database.programs import replayed
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import reason_of
+from schedlang.tuning.hosts.examiner import Examiner
 from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.messages import FINALS, Block, Order, Reply
 from schedlang.tuning.result import Best, TuneResult
@@ -37,6 +38,7 @@ class Islands:
     make_run: makes the run with the given number.
     call: of the session.
     most: returns the number of runs that may be beside each other now.
+    own: whether hosts measure with the target's own measurer.
 
     Attributes
     ----------
@@ -50,7 +52,12 @@ class Islands:
     """
 
     def __init__(
-        self, make_run: Callable[[int], HostedRun], call: Call, most: Callable[[], int]
+        self,
+        make_run: Callable[[int], HostedRun],
+        call: Call,
+        most: Callable[[], int],
+        *,
+        own: bool = False,
     ) -> None:
         self._make_run, self._call, self._most = make_run, call, most
         self.runs: list[HostedRun] = [make_run(0)]
@@ -60,6 +67,7 @@ class Islands:
         self._known: dict[int | None, Record] = {}
         self._suggested: set[str] = set()
         self._orders: dict[int, tuple[HostedRun, int]] = {}
+        self._examiner = Examiner(self.first, call, own=own)
         self._opened = self._concluded = False
         self.stopped = ""
         self.out_of_time = False
@@ -195,6 +203,11 @@ class Islands:
         order = run.finals_order(serial, self._blocks_for(run), rivals, finals_seconds, finished)
         self._orders[serial] = run, 0
         return order
+
+    def examine(self, order: Order, reply: Reply) -> None:
+        """HostError for a reply that says what cannot be, of what this process knows."""
+        run, _ = self._orders[order.serial]
+        self._examiner.examine(order, reply, run, self.records)
 
     def take(self, order: Order, reply: Reply, host: int) -> list[Record]:
         """Store what a host, with this number, has done; return the records that are new."""
@@ -340,7 +353,9 @@ class Islands:
         best = None
         for record in sorted(won, key=lambda one: one.most):
             schedule = replayed(record, workload)
-            if schedule is not None:
+            if schedule is not None and (
+                record.unscheduled or schedule.program_key == record.program_key
+            ):
                 best = Best(record, schedule.trace, self._call.target)
                 break
         failed = Counter(reason_of(one.status, one.message) for one in self.records if not one.ok)

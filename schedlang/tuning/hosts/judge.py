@@ -17,7 +17,9 @@ _READINGS = 3
 
 
 class HostWarning(UserWarning):
-    """A host is set apart, as it is not as fast as the others; or all hosts are silent."""
+    """A host is set apart, as it is not as fast as the others, or sent a reply that is not stored;
+    or all hosts are silent.
+    """
 
 
 @dataclass
@@ -35,11 +37,14 @@ class Judge:
     ----------
     apart: hosts that get no more orders, with the reason.
     refused: hosts that have refused an order, with the reason.
+    wrong: hosts that have sent a reply that is not stored, with what was wrong with the first one;
+        under the empty name those of which no name could be read.
     """
 
     def __init__(self) -> None:
         self.apart: dict[str, str] = {}
         self.refused: dict[str, str] = {}
+        self.wrong: dict[str, str] = {}
         self._seen: dict[str, _Seen] = {}
 
     @property
@@ -71,6 +76,18 @@ class Judge:
             self.see(name, rate)
         else:
             self.refused[name] = message
+
+    def blame(self, name: str, message: str) -> None:
+        """Take in that a host has sent a wrong reply; its first one is worth a warning."""
+        if name not in self.wrong:
+            self.wrong[name] = message
+            sender = f"host {name}" if name else "a host"
+            warnings.warn(
+                f"a reply of {sender} is not stored: {message}; another host gets its order, where "
+                "there is one",
+                HostWarning,
+                stacklevel=2,
+            )
 
     def forgive(self) -> None:
         """Set nobody apart: there is nobody else."""

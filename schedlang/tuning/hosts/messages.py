@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import math
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from schedlang.database.parts import RunPart, records_from_json
-from schedlang.database.record import Record
-from schedlang.database.run import Ask, Run, mentioned
+from schedlang.database.record import FinalsEntry, Record, check_samples
+from schedlang.database.run import Ask, Run, is_readable, mentioned
 from schedlang.database.sqlite.rows import ask_of, run_of, run_row
 from schedlang.errors import DatabaseError, HostError
+from schedlang.formats.reader import BEGINNING
+from schedlang.measurement.phase import WORKERS_OF_A_HOST
 from schedlang.tuning.hosts.frames import deflate, inflate, pack, printable, unpack
 from schedlang.tuning.resume.ending import Ending
 
 # Characters of a host's name, and bytes of what is new of a run; its state may be longer.
 _LONGEST_NAME, _LONGEST_PART = 200, 1 << 26
+_LONGEST_MESSAGE = 8192
+# Proposals that a search is asked for at most at one time.
+_LARGEST_ASK = 1 << 16
+# Seconds by which the clocks of two machines may differ, and by which they may tell a day.
+_CLOCKS, _DAY = 60.0, 86_400.0
 
 SEARCH, FINALS = "search", "finals"
 MEASURED, UNTUNABLE, REFUSED, FAILED = "measured", "untunable", "refused", "failed"
@@ -229,23 +237,23 @@ class Reply:
     records: bytes = field(default=b"", repr=False)
     state: bytes = field(default=b"", repr=False)
 
-    _PLAIN: ClassVar[Mapping[str, Any]] = {
-        "serial": int,
-        "how": str,
-        "name": str,
-        "rate": float,
-        "message": str,
-        "token": str,
-        "cut": bool,
-        "ended": bool,
-        "verified": bool,
+    _PLAIN: ClassVar[Mapping[str, tuple[type, ...]]] = {
+        "serial": (int,),
+        "how": (str,),
+        "name": (str,),
+        "rate": (float,),
+        "message": (str,),
+        "token": (str,),
+        "cut": (bool,),
+        "ended": (bool,),
+        "verified": (bool,),
         "unscheduled": (float, type(None)),
-        "complete": bool,
-        "keeps_default": bool,
-        "again": bool,
-        "whole": bool,
-        "told": list,
-        "seconds": float,
+        "complete": (bool,),
+        "keeps_default": (bool,),
+        "again": (bool,),
+        "whole": (bool,),
+        "told": (list,),
+        "seconds": (float,),
     }
 
     def pack(self) -> bytes:
@@ -258,43 +266,56 @@ class Reply:
     def unpack(cls, message: object) -> Reply:
         """Read what ``pack`` returned; HostError for anything else. No code is run."""
         header, frames = unpack(message)
+        sender = header.get("name")
+        sender = printable(sender[:_LONGEST_NAME]) if isinstance(sender, str) else ""
         try:
-            for name, kind in cls._PLAIN.items():
-                if not isinstance(header[name], kind):
+            for name, kinds in cls._PLAIN.items():
+                if type(header[name]) not in kinds:
                     raise TypeError(f"{name} is a {type(header[name]).__name__}")
+            header["name"] = sender
+            if header["how"] not in (MEASURED, UNTUNABLE, REFUSED, FAILED):
+                raise ValueError(f"it ended as {header['how']!r:.40}")
             if not all(type(number) is int for number in header["told"]):
                 raise TypeError("told has ids")
-            if not all(math.isfinite(header[name]) for name in ("rate", "seconds")):
-                raise ValueError("rate and seconds are finite")
-            least = header["unscheduled"]
-            if least is not None and not 0.0 < least < math.inf:
-                raise ValueError(f"the unscheduled program takes {least} s")
-            header["name"] = printable(header["name"])[:_LONGEST_NAME]
+            if header["rate"] < 0.0 or header["seconds"] < 0.0:
+                raise ValueError("rate and seconds are not negative")
+            if header["unscheduled"] is not None:
+                check_samples([header["unscheduled"]])
+            header["token"] = header["token"][:_LONGEST_NAME]
+            lines = header["message"][:_LONGEST_MESSAGE].split("\n")
+            header["message"] = "\n".join(printable(line, "") for line in lines)
             part, records, state = frames
             found = None
             if part:
                 new = records_from_json(inflate(records, _LONGEST_PART))
                 if [one.id for one in new] != [-1 - place for place in range(len(new))]:
-                    raise ValueError("records are numbered -1, -2, ...")
+                    raise ValueError("records are numbered -1, -2, ..., each once")
                 found = RunPart.from_json(inflate(part, _LONGEST_PART), new)
             plain = {name: header[name] for name in cls._PLAIN}
             return cls(**plain, part=found, records=records, state=state)
-        except (KeyError, TypeError, ValueError, DatabaseError) as error:
-            raise HostError(f"this is no reply: {error!s:.200}") from error
+        except (KeyError, TypeError, ValueError, DatabaseError, HostError) as error:
+            raise HostError(f"this is no reply: {error!s:.200}", sender) from error
 
     @cached_property
     def saved(self) -> str:
         """The state of the search, as text; HostError where it is damaged, or too long."""
         return inflate(self.state) if self.state else ""
 
-    def check(self, order: Order) -> None:
-        """HostError unless it is a reply to an order: it names that, and records that were sent."""
+    def check(self, order: Order, seconds: float = math.inf) -> None:
+        """HostError unless it is a reply to an order: it names that, and records that were sent.
+
+        ``seconds`` are over since the order went out: no host has spent more on it.
+        """
         if self.serial != order.serial:
             raise HostError(f"it is the reply to order {self.serial}")
         if self.how != MEASURED:
             return
         try:
             self._check(order)
+            asks = () if self.part is None else self.part.asks
+            spent = max([self.seconds, *(one.seconds - order.used for one in asks)])
+            if spent > seconds + _CLOCKS:
+                raise ValueError(f"it says that {spent:.3g} s went by, of {seconds:.3g}")
         except (ValueError, TypeError, KeyError, DatabaseError) as error:
             raise HostError(f"this is no reply to the order: {error!s:.200}") from error
 
@@ -306,18 +327,63 @@ class Reply:
         found = {(one.workload_key, one.target_key, one.toolchain_key) for one in part.records}
         if found - {keys}:
             raise ValueError("a record of another program, machine or toolchain")
-        known = {number for block in order.blocks for number in block.ids}
-        known |= {-1 - place for place in range(len(part.records))}
+        _check_records(part.records)
+        new = {-1 - place for place in range(len(part.records))}
+        known = {number for block in order.blocks for number in block.ids} | new
+        if self.saved and not is_readable(self.saved):
+            raise ValueError("the state of its search is none")
         state = replace(part.run, state=self.saved)
         named = {*self.told, *(one.record_id for one in part.finals), *mentioned(state)}
         if not named <= known:
             raise ValueError("it names records that were not sent")
-        if part.run.outcome:
+        if order.what == FINALS:
             Ending.from_json(part.run.outcome)
+            _check_finals(part.finals)
+        elif part.finals or (part.run.outcome and not run.outcome):
+            raise ValueError("a search has no finals, and no outcome")
+        if any(one.record_id not in new for one in part.details.trials):
+            raise ValueError("details of a record that it did not measure")
+        if any(one.worker >= WORKERS_OF_A_HOST for one in part.details.trials):
+            raise ValueError(f"a host has at most {WORKERS_OF_A_HOST} workers")
         if part.run.known and part.run.known not in known:
             raise ValueError(f"a run that knows up to record {part.run.known}")
         if not 0 <= part.run.state_asks <= len(order.asks) + len(part.asks):
             raise ValueError(f"a state after {part.run.state_asks} asks")
+        if len(self.told) > sum(one.size for one in (*order.asks, *part.asks)) + len(known):
+            raise ValueError("its search was told of more than it was asked for")
         for ask in part.asks:
-            if ask.size < 1 or not 0.0 <= ask.seconds < math.inf:
+            if not 1 <= ask.size <= _LARGEST_ASK or not 0.0 <= ask.seconds < math.inf:
                 raise ValueError(f"an ask of {ask.size} after {ask.seconds} s")
+
+
+def _check_records(records: Sequence[Record]) -> None:
+    """ValueError for records that no run measures."""
+    measured = [what_is_measured(one) for one in records]
+    if len({*measured}) < len(measured):
+        raise ValueError("a record twice, or two of one proposal")
+    now = time.time()
+    for one in records:
+        if abs(one.created - now) > _DAY:
+            raise ValueError("a record of another day")
+        text = one.trace_json
+        if one.ok and not (text.startswith(BEGINNING) and text.endswith("}")):
+            raise ValueError(f"the trace of a record is none: {text[:40]!r}")
+
+
+def what_is_measured(record: Record) -> int | str:
+    """Return the proposal that a record of a run is of, or the program where it is of none."""
+    return record.program_key if record.proposal is None else record.proposal
+
+
+def _check_finals(finals: Sequence[FinalsEntry]) -> None:
+    """ValueError for entries that are not of one finals."""
+    if len({one.record_id for one in finals}) < len(finals) or len({*_held(finals)}) > 1:
+        raise ValueError("finals of one moment have each program once")
+    if sorted(one.place for one in finals) != [*range(len(finals))]:
+        raise ValueError("finals have places 0, 1, ...")
+    if any(abs(held - time.time()) > _DAY for held in _held(finals)):
+        raise ValueError("finals of another day")
+
+
+def _held(finals: Sequence[FinalsEntry]) -> list[float]:
+    return [one.held for one in finals]

@@ -92,7 +92,7 @@ def islands_of(
         )
         return HostedRun(task, call, stack, text, packed, (number, count))
 
-    return Islands(make_run, call, most)
+    return Islands(make_run, call, most, own=given.measures_itself)
 
 
 class Tuning:

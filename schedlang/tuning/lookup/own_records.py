@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from schedlang.database import Database, best_first, timing_in
+from schedlang.database import Database, Record, best_first, timing_in
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import DatabaseError
+from schedlang.formats.reader import same_steps
 from schedlang.language.schedule import Schedule
 from schedlang.targets import Target, toolchain_key
 from schedlang.tuning.lookup.match import PACKED, UNVERIFIED, Kind, Match
@@ -66,6 +67,10 @@ def first_usable(
                 # Blocks may have other names in the program that was stored first.
                 programs = (source, workload) if kind == "same" else (source,)
                 schedule = replayed(record, *programs, unreadable=unreadable)
+                if schedule is not None and _is_another(record, schedule):
+                    reason = f"host {record.provenance['host']} measured another program"
+                    unreadable.note_record(record, DatabaseError(reason))
+                    continue
             if schedule is not None:
                 if kind == "exact":
                     notes.append(f"tuned as {record.workload_name!r}, which computes the same")
@@ -76,6 +81,16 @@ def first_usable(
                 timing = timing_in(database, record)
                 return Match(workload, record, schedule, kind, tuple(notes), target, order, timing)
     return None
+
+
+def _is_another(record: Record, schedule: Schedule) -> bool:
+    """Whether a host has sent a trace that makes another program than the one it names.
+
+    A trace to which reading adds what older ones lack was another one when it was measured.
+    """
+    if "host" not in record.provenance or record.program_key == schedule.program_key:
+        return False
+    return same_steps(record.trace_json, schedule.trace.to_json())
 
 
 def _parameter_order(source: Workload, workload: Workload) -> tuple[int, ...] | None:

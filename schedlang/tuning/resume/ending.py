@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from schedlang.database.record import check_samples
 from schedlang.errors import DatabaseError
 from schedlang.measurement.disturbance import CoreUse
 
@@ -94,7 +96,7 @@ class Ending:
             stored = json.loads(text)
             finals = {int(rank): [float(s) for s in samples] for rank, samples in stored["finals"]}
             culprits = [(str(name), int(count)) for name, count in stored["culprits"]]
-            ids = [int(number) for number in stored["records"]]
+            ids = [_as_id(number) for number in stored["records"]]
             ending = Ending(**(stored | {"records": ids, "finals": finals, "culprits": culprits}))
             _check_types(ending)
             _ = ending.use_of_cores
@@ -106,8 +108,14 @@ class Ending:
             ) from error
 
 
+def _as_id(number: object) -> int:
+    if type(number) is not int:
+        raise TypeError(f"records has a {type(number).__name__}")
+    return number
+
+
 def _check_types(ending: Ending) -> None:
-    """TypeError for a field with a value of another type."""
+    """TypeError for a field with a value of another type, ValueError for one that cannot be."""
     number, whole = (int, float), (int, type(None))
     wanted: dict[str, tuple[type, ...]] = {
         "finished": (str,),
@@ -135,3 +143,16 @@ def _check_types(ending: Ending) -> None:
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):
             raise TypeError(f"{name} is a {type(getattr(ending, name)).__name__}")
+    for name in ("rejected", "split"):
+        if not all(isinstance(one, number) for one in getattr(ending, name).values()):
+            raise TypeError(f"{name} has numbers")
+    for name in ("unreached", "space"):
+        if not all(isinstance(one, str) for one in getattr(ending, name)):
+            raise TypeError(f"{name} has texts")
+    check_samples(sample for samples in ending.finals.values() for sample in samples)
+    if not all(ending.finals.values()):
+        raise ValueError("finals have samples")
+    if ending.trials is not None and ending.trials < 0:
+        raise ValueError(f"trials={ending.trials}")
+    if not 0.0 <= ending.seconds < math.inf or ending.reference <= 0.0:
+        raise ValueError(f"seconds={ending.seconds}, reference={ending.reference}")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from schedlang.errors import is_interrupt, ordinary
 from schedlang.printed import first_line
 
 # The frames between a warning and the call of ``tune``: ``_interrupted``, ``__exit__``, and
@@ -48,7 +49,8 @@ class Unfinished(Generic[T_co]):
 
     Ctrl-C ends the context, and ``result`` is then the result so far. Where nothing has been
     measured yet, and after a second Ctrl-C, ``KeyboardInterrupt`` is raised as usual. Any other
-    error is raised as it is; its attribute ``result`` is the result so far.
+    error is raised as it is, or as a UserCodeError where it would end the process; its attribute
+    ``result`` is the result so far.
 
     Parameters
     ----------
@@ -86,10 +88,14 @@ class Unfinished(Generic[T_co]):
         if isinstance(error, KeyboardInterrupt) and self._session.measured:
             self._interrupted()
             return True
-        if isinstance(error, Exception):
-            # A search that fails may fail again: the first error is the one to be seen.
-            with suppress(Exception):
-                self._attach_to(error)
+        if error is None or is_interrupt(error):
+            return False
+        failure = ordinary(error, f"code that tuning {self._name} ran")
+        # A search that fails may fail again: the first error is the one to be seen.
+        with suppress(Exception):
+            self._attach_to(failure)
+        if failure is not error:
+            raise failure from error
         return False
 
     def _interrupted(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
 import numpy as np
 
+from schedlang.errors import users_code
 from schedlang.measurement.problem import Problem
 from schedlang.measurement.tolerance import Tolerances, tolerances_of
 from schedlang.targets.measure.draws import Draw, choose_draws, plain_draw
@@ -131,7 +132,7 @@ def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     It rounds and treats denormal numbers as programs do, whatever the user's process does.
     """
     try:
-        with np.errstate(all="ignore"), floating_point.by_default():
+        with np.errstate(all="ignore"), floating_point.by_default(), users_code(f"{name}="):
             return function(*arguments)
     except Exception as error:
         error.add_note(f"in the function that was given as {name}=")

@@ -48,7 +48,8 @@ def taken(
     """Take some replies; return the programs that are stored, what was told, and commits."""
     told: list[int] = []
     with Commits(path) as database:
-        call: Any = SimpleNamespace(finals=0, trials=None, database=database)
+        measuring = SimpleNamespace(verified=True)
+        call: Any = SimpleNamespace(finals=0, trials=None, database=database, measuring=measuring)
         judge = Judge()
         judge.see("host", 1.0)
         hosts: Any = SimpleNamespace(judge=judge)

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.sqlite.connection import SQLiteConnection
-from schedlang.database.sqlite.rows import Columns, check_types, read_as, read_json
+from schedlang.database.sqlite.rows import Columns, check_types, read_as
 from schedlang.measurement.phase import Phase, check_phases
 
 _TRIAL: Columns = {"worker": (int,), "phases": (str,), "record_id": (int,)}
@@ -84,7 +84,7 @@ def remove_details(connection: SQLiteConnection, run_id: int) -> None:
 def _trial_of(row: Sequence[Any]) -> TrialDetails:
     check_types(row, _TRIAL)
     worker, phases, record_id = row
-    return TrialDetails(record_id, worker, tuple(read_as(read_json, "phases", phases)))
+    return TrialDetails(record_id, worker, tuple(read_as(json.loads, "phases", phases)))
 
 
 def _phase_of(row: Sequence[Any]) -> Phase:

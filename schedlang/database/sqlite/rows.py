@@ -224,7 +224,7 @@ _READER = json.JSONDecoder(
 
 
 def _numbers(column: str, text: str) -> tuple[float, ...]:
-    stored = read_as(read_json, column, text)
+    stored = read_as(json.loads, column, text)
     if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
         raise TypeError(f"column {column!r}: expected a JSON list of numbers")
     return tuple(map(float, stored))

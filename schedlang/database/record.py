@@ -25,8 +25,6 @@ A database stores as many in keys, names and provenance together.
 """
 LONGEST_TRACE = MAX_BYTES
 """Maximum number of characters of a trace that a database stores: longer ones cannot be read."""
-SHORTEST = 1e-10
-"""Seconds below which no sample is a latency: no machine calls a function in a tenth of a ns."""
 MOST_SAMPLES = 1 << 20
 """Maximum number of samples that a database stores with a record."""
 
@@ -62,8 +60,8 @@ class Record:
     run_id: the tuning run that measured it; proposal: the search's id of it in that run. None
         outside of a run; the unscheduled program has no proposal.
 
-    Raises ``ValueError`` for an OK record without samples, or with a sample that is not finite or
-    shorter than ``SHORTEST``: such a latency would win every search.
+    Raises ``ValueError`` for an OK record without samples, or with a sample that is not a positive
+    finite number: such a latency would win every search.
     """
 
     workload_key: str
@@ -150,10 +148,8 @@ class Record:
 def check_samples(samples: Iterable[float]) -> None:
     """ValueError for a sample that is no latency: it would win every search."""
     for sample in samples:
-        if not SHORTEST <= sample < math.inf:
-            raise ValueError(
-                f"{sample!r} is no latency; a sample is finite, in seconds, and {SHORTEST} or more"
-            )
+        if not (math.isfinite(sample) and sample > 0):
+            raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
 
 
 @dataclass(frozen=True, slots=True)

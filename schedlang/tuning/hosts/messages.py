@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 from schedlang.database.parts import RunPart, records_from_json
-from schedlang.database.record import FinalsEntry, Record, check_samples
+from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run, is_readable, mentioned
 from schedlang.database.sqlite.rows import ask_of, run_of, run_row
 from schedlang.errors import DatabaseError, HostError
@@ -28,6 +29,8 @@ from schedlang.tuning.resume.ending import Ending
 # Characters of a host's name, and bytes of what is new of a run; its state may be longer.
 _LONGEST_NAME, _LONGEST_PART = 200, 1 << 26
 _LONGEST_MESSAGE = 8192
+# Seconds below which no sample is a latency, whatever the program is.
+_SHORTEST = 1e-10
 # Proposals that a search is asked for at most at one time.
 _LARGEST_ASK = 1 << 16
 # Seconds by which the clocks of two machines may differ, and by which they may tell a day.
@@ -280,7 +283,7 @@ class Reply:
             if header["rate"] < 0.0 or header["seconds"] < 0.0:
                 raise ValueError("rate and seconds are not negative")
             if header["unscheduled"] is not None:
-                check_samples([header["unscheduled"]])
+                _check_latencies([header["unscheduled"]])
             header["token"] = header["token"][:_LONGEST_NAME]
             lines = header["message"][:_LONGEST_MESSAGE].split("\n")
             header["message"] = "\n".join(printable(line, "") for line in lines)
@@ -337,8 +340,9 @@ class Reply:
         if not named <= known:
             raise ValueError("it names records that were not sent")
         if order.what == FINALS:
-            Ending.from_json(part.run.outcome)
+            ending = Ending.from_json(part.run.outcome)
             _check_finals(part.finals)
+            _check_latencies(chain.from_iterable(ending.finals.values()))
         elif part.finals or (part.run.outcome and not run.outcome):
             raise ValueError("a search has no finals, and no outcome")
         if any(one.record_id not in new for one in part.details.trials):
@@ -363,6 +367,8 @@ def _check_records(records: Sequence[Record]) -> None:
         raise ValueError("a record twice, or two of one proposal")
     now = time.time()
     for one in records:
+        if one.ok:
+            _check_latencies(one.samples)
         if abs(one.created - now) > _DAY:
             raise ValueError("a record of another day")
         text = one.trace_json
@@ -377,13 +383,17 @@ def what_is_measured(record: Record) -> int | str:
 
 def _check_finals(finals: Sequence[FinalsEntry]) -> None:
     """ValueError for entries that are not of one finals."""
-    if len({one.record_id for one in finals}) < len(finals) or len({*_held(finals)}) > 1:
+    held = {one.held for one in finals}
+    if len({one.record_id for one in finals}) < len(finals) or len(held) > 1:
         raise ValueError("finals of one moment have each program once")
+    _check_latencies(sample for one in finals for sample in one.samples)
     if sorted(one.place for one in finals) != [*range(len(finals))]:
         raise ValueError("finals have places 0, 1, ...")
-    if any(abs(held - time.time()) > _DAY for held in _held(finals)):
+    if any(abs(moment - time.time()) > _DAY for moment in held):
         raise ValueError("finals of another day")
 
 
-def _held(finals: Sequence[FinalsEntry]) -> list[float]:
-    return [one.held for one in finals]
+def _check_latencies(samples: Iterable[float]) -> None:
+    """ValueError for samples in seconds of which one is too short for any machine."""
+    if (least := min(samples, default=math.inf)) < _SHORTEST:
+        raise ValueError(f"{least!r} s is no latency: no machine calls a function so fast")

@@ -238,7 +238,7 @@ SEARCH = [
     Poison("another year", "of another day", _each(created=1e300)),
     Poison("trace of words", "trace of a record is none", _each(trace_json="junk")),
     Poison("trace cut off", "trace of a record is none", _each(trace_json='{"instructions":[')),
-    Poison("0.04 ns", "is no latency", _row(_SAMPLES, "[4e-11]")),
+    Poison("0.04 ns", "s is no latency", _row(_SAMPLES, "[4e-11]")),
     Poison("0.2 ns", "its arithmetic takes", _each(samples=(2e-10,))),
     # What is new of its run.
     Poison("no part", "no part of the run", _without_part),

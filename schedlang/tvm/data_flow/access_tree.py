@@ -181,7 +181,7 @@ class AccessTree:
         ):
             return loop
         self._peeled += 1
-        first = _copy(loop.body, {loop.var: loop.low})
+        first: Node = _copy(loop.body, {loop.var: loop.low})
         if count == 1:
             return first
         others = replace(loop, low=loop.low + 1, extent=loop.extent - 1)
@@ -342,11 +342,12 @@ def _reaches_each_once(loops: list[Any], realize: Any) -> bool:
     found = detect_iter_map(
         list(realize.iter_values), ranges, check_level=IterMapLevel.Bijective
     ).indices
-    extents = [constant(it.extent) for it in (*loops, *(x.dom for x in realize.block.iter_vars))]
-    if len(found) == 0 or None in extents:
+    of_loops = [constant(one.extent) for one in loops]
+    of_block = [constant(axis.dom.extent) for axis in realize.block.iter_vars]
+    known = [[it for it in extents if it is not None] for extents in (of_loops, of_block)]
+    if len(found) == 0 or None in (*of_loops, *of_block):
         return False
-    of_loops, of_block = extents[: len(loops)], extents[len(loops) :]
-    return math.prod(of_loops) == math.prod(of_block)  # type: ignore[arg-type]
+    return math.prod(known[0]) == math.prod(known[1])
 
 
 def _takes_address(expression: Any) -> bool:

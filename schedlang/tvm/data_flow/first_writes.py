@@ -208,14 +208,11 @@ class _Proof:
                 and self._at_most(high, stop)
             ):
                 continue
-            rest = [
-                self._narrower(a, b)
-                for place, (a, b) in enumerate(zip(one, other, strict=True))
-                if place != axis
-            ]
-            if None not in rest:
-                rest.insert(axis, (low, stop))
-                return tuple(rest)  # type: ignore[arg-type]
+            pairs = [*zip(one, other, strict=True)]
+            narrower = [self._narrower(*pair) for pair in pairs[:axis] + pairs[axis + 1 :]]
+            rest = [bounds for bounds in narrower if bounds is not None]
+            if len(rest) == len(narrower):
+                return (*rest[:axis], (low, stop), *rest[axis:])
         return None
 
     def _narrower(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakValueDictionary
@@ -163,7 +163,8 @@ class Workload:
         Raises ``WorkloadError`` for a name that no argument has, and for an argument that is never
         written, or certainly read first.
         """
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        listed = isinstance(names, Iterable) and not isinstance(names, str)
+        if not listed or not all(isinstance(name, str) for name in names):
             raise WorkloadError(
                 f"workload {self.name!r}: outputs={names!r} is no list of names",
                 "list the names of arguments, as in outputs=['y']",

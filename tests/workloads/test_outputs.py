@@ -94,6 +94,7 @@ UPDATE = INTERLEAVED.replace("B[vi * 2] = A[vi * 2]", "B[vi * 2] = B[vi * 2] + A
     [
         (SCAN, ["C"], r"no argument 'C' to be an output.*its arguments are A, B"),
         (SCAN, "B", r"outputs='B' is no list of names"),
+        (SCAN, 1, r"outputs=1 is no list of names"),
         (SCAN, [1], r"outputs=\[1\] is no list of names"),
         (SCAN, ["A"], r"argument 'A' is stated to be an output, and it is never written"),
         (UPDATE, ["B"], r"argument 'B' is .* read before anything is written.*leave it out"),

@@ -30,7 +30,9 @@ from schedlang.targets.measure.expected.reference import (
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.verify import Array, Numerics, compare, epsilon
-from schedlang.targets.worker.fault import faults
+from schedlang.targets.worker.fault import Fault, faults
+from schedlang.tvm.program import MAIN
+from schedlang.tvm.stated_outputs import stated_outputs
 from schedlang.tvm.values import is_floating
 
 _PART = "a part of the unscheduled program"
@@ -47,8 +49,10 @@ def learn(
 
     Also returns the sides of its branches that no inputs take, as text. ``call`` runs it on
     ``data``, and ``others`` on all draws but the first, where it is given; ``wide`` is the same
-    program with wider numbers. Raises ``Fault`` as ``learn_reference`` does.
+    program with wider numbers. Raises ``Fault`` as ``learn_reference`` does, and where an argument
+    is read first that is stated to be an output.
     """
+    _check_stated(call, data, binding)
     first, call = call, others or call
     steady = Steadiness(
         call,
@@ -67,6 +71,31 @@ def learn(
     reference = replace(reference, results=results, unscheduled=True)
     data.select(results[0].draw)
     return cover(reference, data, binding, lambda draw: learn_draw(call, data, draw, steady))
+
+
+def _check_stated(call: Callable[[], None], data: Dataset, binding: Binding) -> None:
+    """Run the program with two initial contents of what is stated to be an output.
+
+    Each element is the same after both calls, or as it was before them.
+    """
+    stated = stated_outputs(binding.unscheduled[MAIN])
+    if not stated:
+        return
+    data.restore()
+    before = data.contents()
+    first, _ = run_checked(call, data)
+    others = data.poison_otherwise()
+    second, _ = run_checked(call, data)
+    places = [place for place, arg in enumerate(data.args) if arg.role != "input"]
+    for place, held, one, other, two in zip(places, before, first, others, second, strict=True):
+        kept = (_bits(one) == _bits(held)) & (_bits(two) == _bits(other))
+        if place in stated and not (kept | (_bits(one) == _bits(two))).all():
+            raise Fault(
+                Status.WRONG_RESULT,
+                f"argument {place} is stated to be an output, and the program reads elements of it "
+                "that it has not written: leave it out of outputs=",
+            )
+    data.restore()
 
 
 def cover(

@@ -226,6 +226,7 @@ class _Proof:
     def _cases(self, node: Branch) -> list[tuple[tuple[Any, ...], Node]]:
         """Return the parts that may run, each with its conditions."""
         opposite = tirx.Not(node.condition)
+        cases: list[tuple[tuple[Any, ...], Node | None]]
         if self._proves(node.condition):
             cases = [((), node.yes)]
         elif self._proves(opposite):

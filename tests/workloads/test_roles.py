@@ -158,6 +158,11 @@ OUTPUTS = {
     ),
     "fused": (FUSED + DOUBLED_MATRIX, MATRICES),
     "nested blocks": (NESTED.format(read=4), VECTORS),
+    "bits": (
+        nest("B[vi] = A[vi]")
+        + nest("B[vi] = T.Select(T.bitwise_and(B[vi], 1) == 1, T.shift_right(B[vi], 1), B[vi])"),
+        VECTORS.replace("float32", "int32"),
+    ),
     "while": (
         nest("B[vi] = A[vi]\nwhile B[vi] > T.float32(1):\n    B[vi] = B[vi] * T.float32(0.5)"),
         VECTORS,

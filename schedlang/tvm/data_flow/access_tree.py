@@ -20,6 +20,7 @@ from schedlang.tvm.values import (
     choice_of,
     constant,
     found_in,
+    found_outside_loads,
     loads_of,
     mentions,
     operands_of,
@@ -304,8 +305,20 @@ class AccessTree:
             return found
         operands = operands_of(expression)
         if not operands or _takes_address(expression):
-            raise Unclear
+            return self._all_reads(expression)
         return [it for operand in operands for it in self._reads(operand, conditions)]
+
+    def _all_reads(self, expression: Any) -> list[Node | None]:
+        """Return all reads in an expression of another kind, each of which may happen."""
+        names = found_outside_loads(expression, tirx.Var)
+        loads = [it for it in loads_of(expression) if self._is_part(it.source)]
+        if (
+            any(map(self._is_part, names))
+            or any(map(_takes_address, found_in(expression, Call)))
+            or not all(it.source.same_as(self._tensor) for it in loads)
+        ):
+            raise Unclear
+        return [Read(self._box(it.indices), certain=False) for it in loads]
 
     def _box(self, indices: Any) -> Bounds:
         return tuple(map(self._interval, indices))

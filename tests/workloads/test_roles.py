@@ -158,6 +158,19 @@ OUTPUTS = {
     ),
     "fused": (FUSED + DOUBLED_MATRIX, MATRICES),
     "nested blocks": (NESTED.format(read=4), VECTORS),
+    "histogram": (
+        nest("B[vi] = T.float32(0)") + nest("B[N[vi]] = B[N[vi]] + A[vi]", kind="opaque"),
+        INDICES,
+    ),
+    "histogram of an index that changes": (
+        nest("B[vi] = T.float32(0)")
+        + nest(
+            "T.reads(A[0:16], B[0:16], N[0:16])\nT.writes(B[0:16], N[0:16])\n"
+            "N[vi] = N[vi] + 1\nB[N[vi]] = B[N[vi]] + A[vi]",
+            kind="opaque",
+        ),
+        INDICES,
+    ),
     "bits": (
         nest("B[vi] = A[vi]")
         + nest("B[vi] = T.Select(T.bitwise_and(B[vi], 1) == 1, T.shift_right(B[vi], 1), B[vi])"),
@@ -192,6 +205,10 @@ IN_PLACE = {
     ),
     "half, then all": (nest("B[vi] = A[vi]", 8) + DOUBLED, VECTORS),
     "every second, then all": (nest("B[vi * 2] = A[vi]", 8) + DOUBLED, VECTORS),
+    "histogram of a half": (
+        nest("B[vi] = T.float32(0)", 8) + nest("B[N[vi]] = B[N[vi]] + A[vi]", kind="opaque"),
+        INDICES,
+    ),
     "at indices, then all": (nest("B[N[vi]] = A[vi]") + DOUBLED, INDICES),
     "part of the loops": (
         "for i in range(8):\n    with T.sblock('part'):\n        vi = T.axis.S(16, i)\n"

@@ -42,7 +42,7 @@ def is_written_first(func: tirx.PrimFunc, tensor: Any, fixed: frozenset[Any]) ->
         tree = AccessTree(func, tensor, fixed).root
     except Unclear:
         return False
-    return tree is not None and _Proof().holds(tree)
+    return tree is not None and _Proof(tensor).holds(tree)
 
 
 def is_read_first(func: tirx.PrimFunc, tensor: Any, fixed: frozenset[Any]) -> bool:
@@ -51,13 +51,14 @@ def is_read_first(func: tirx.PrimFunc, tensor: Any, fixed: frozenset[Any]) -> bo
         tree = AccessTree(func, tensor, fixed).root
     except Unclear:
         return False
-    return tree is not None and _Proof().first(tree) is Read
+    return tree is not None and _Proof(tensor).first(tree) is Read
 
 
 class _Proof:
     """Knows the ranges of loops, and the conditions around what is looked at."""
 
-    def __init__(self) -> None:
+    def __init__(self, tensor: Any) -> None:
+        self._shape = list(tensor.ty.shape)
         self._analyzer = Analyzer()
         self._written: dict[int, list[Bounds]] = {}
 
@@ -69,7 +70,7 @@ class _Proof:
         if isinstance(node, Read):
             never = any(self._proves(tirx.Not(it)) for it in node.conditions)
             with self._under(node.conditions):
-                return never or any(self._contains(box, node.bounds) for box in known)
+                return never or any(self._holds(box, node.bounds) for box in known)
         if isinstance(node, Steps):
             for part in node.parts:
                 if not self.holds(part, known):
@@ -246,6 +247,14 @@ class _Proof:
         for condition in conditions:
             stack.enter_context(self._analyzer.constraint_scope(condition))
         return stack
+
+    def _holds(self, box: Bounds, part: Bounds) -> bool:
+        """Return whether a box contains what a program may read: no access leaves the tensor."""
+        return all(
+            self._contains((own,), (read,))
+            or (self._proves(own[0] <= 0) and self._at_most(extent, own[1]))
+            for own, read, extent in zip(box, part, self._shape, strict=True)
+        )
 
     def _contains(self, box: Bounds, part: Bounds) -> bool:
         return all(

@@ -57,6 +57,8 @@ def learn(
         binding.tolerances,
         wide,
         polynomial=binding.is_polynomial,
+        oscillates=binding.oscillates,
+        jumps=binding.jumps,
     )
     reference = learn_reference(first, data, binding.draws, steady, call)
     if steady.wide is not None and binding.sums_narrowly and data.drawn:

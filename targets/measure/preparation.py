@@ -84,7 +84,12 @@ class Preparation:
 
     def find(self, learn: Learn) -> bool:
         """Find the right results; False where the deadline comes first."""
-        found = results_of(self.problem, self.binding.inputs, self.binding.draws)
+        found = results_of(
+            self.problem,
+            self.binding.inputs,
+            self.binding.draws,
+            judges_first=self.binding.oscillates and not self.is_large,
+        )
         if found is None:
             space = self._target.default_space()
             first = find_reference(

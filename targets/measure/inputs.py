@@ -135,8 +135,8 @@ class InputSource:
         if is_floating(arg.dtype):
             kind = self._permitted(place, kind)
             numbers = self._numbers(place, kind, rng, positive=place in draw.positive)
-            if kind in SCALED:
-                numbers = numbers * draw.scale
+            if kind in SCALED and draw.scale != 1.0:
+                numbers = np.asarray(numbers * draw.scale)
             return numbers.astype(np.dtype(arg.dtype))
         limits = np.iinfo(np.dtype(arg.dtype))
         wanted = self.uses.ranges.get(place)

@@ -141,3 +141,10 @@ def test_what_oscillates_and_jumps() -> None:
         mod = behind_sum(function, 8).mod
         assert (oscillates(mod), jumps(mod)) == wanted, function
     assert draw_count(behind_sum(SINE, 8)) == 4
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_numbers_without_axes_are_arrays(scale: float) -> None:
+    arg = Argument("a", (), "float32", "input")
+    [value] = InputSource([arg], 0).values(Draw(0, ("plain",), scale=scale))
+    assert type(value) is np.ndarray and abs(value) <= scale

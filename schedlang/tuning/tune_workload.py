@@ -56,7 +56,7 @@ def tune(
     transfer: bool = True,
     verify: Verify = True,
     inputs: Inputs | None = None,
-    outputs: Sequence[str] = (),
+    outputs: Sequence[str] | None = None,
     tolerance: GivenTolerance | None = None,
     reference: ComputeReference | None = None,
     finals: int = 5,
@@ -145,7 +145,8 @@ def tune(
     raised as it is, and its attribute ``result`` is the result so far.
     """
     call = Call(TUNE, locals(), TRIALS if stop_when is None else TRIALS_WITH_RULES)
-    workload, trials, budget = as_workload(workload, outputs=outputs), call.trials, call.budget
+    stated = () if outputs is None else outputs
+    workload, trials, budget = as_workload(workload, outputs=stated), call.trials, call.budget
     call.steps.check(workload, call.target)
     given = space_of(search) if space is None else as_space(space)
     space = call.target.default_space() if given is None else given

@@ -124,9 +124,9 @@ TUNE = (
     ),
     Option(
         "outputs",
-        "Sequence[str]",
+        "Sequence[str] | None",
         "names of arguments that are written before they are read, where that cannot be proven",
-        (),
+        None,
         MEASURING,
         more="see [outputs](tuning.md#outputs)",
         identity="key",

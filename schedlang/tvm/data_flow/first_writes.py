@@ -92,7 +92,7 @@ class _Proof:
         return not isinstance(node, Repeated) or self.holds(node.body, known)
 
     def first(self, node: Node) -> type | None:
-        """Return ``Read`` or ``Write`` for a certain first access, ``Unclear``, None for none."""
+        """Return what the first access is: Read, Write, Unclear; None where there is no access."""
         if isinstance(node, Read):
             return Read if node.certain and not node.conditions else Unclear
         if isinstance(node, Write):

@@ -18,8 +18,9 @@ Examine = Callable[[Order, Reply], None]
 class Flight:
     """An order that is under way, and when it was sent to everyone who has it.
 
-    ``copies`` of it were sent as it was late. Hosts that it ``avoids`` have sent a wrong reply;
-    they are ``forgiven`` once, where nobody else takes it.
+    It has ``failed`` so often, of which ``failures`` count. ``copies`` of it were sent as it was
+    late. Hosts that it ``avoids`` have sent a wrong reply; they are ``forgiven`` once, where nobody
+    else takes it.
     """
 
     order: Order
@@ -27,6 +28,7 @@ class Flight:
     began: float
     sent: float = 0.0
     failures: float = 0.0
+    failed: int = 0
     failed_by: list[str] = field(default_factory=list)
     futures: dict[Future[bytes], float] = field(default_factory=dict)
     copies: int = 0

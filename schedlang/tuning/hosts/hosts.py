@@ -40,6 +40,9 @@ _GONE = 4.0
 _LOOK_SECONDS = 0.25
 # How often the call's own code has to fail on one host before that is believed.
 _FAILED = 2
+# How many failures of an order count as one while hosts carry out others: what fails is the way to
+# them rather than the order.
+_OTHERS_COME_BACK = 3.0
 # Seconds between two looks at the number of an engine's workers.
 _COUNT_SECONDS = 2.0
 # Most replies that are stored in one transaction: as many may be lost where it fails.
@@ -59,8 +62,9 @@ class Hosts:
         that makes an executor: it is called again where the executor breaks, as a process pool does
         when one of its processes is killed.
     at_once: number of slices at the same time; by default the number of the engine's workers.
-    attempts: how often an order that no host carries out is given again before the call fails; and
-        how many hosts count as busy with one that is late.
+    attempts: how often an order that no host carries out is given again before the call fails,
+        three times as often while others are carried out; and how many hosts count as busy with one
+        that is late.
     patience: seconds beyond twice what others took after which an order is late: the next host that
         is free gets it as well, and the first reply counts (backup tasks: MapReduce, 3.6). What is
         late before any has come back is a multiple of it.
@@ -324,7 +328,12 @@ class Hosts:
         # What breaks an executor fails all of its orders, most of which are not to blame; and a
         # host that fails at once says nothing of the order.
         took = min(self.clock.now() - flight.sent, 1.0)
-        flight.failures += took / self.at_once if isinstance(error, BrokenExecutor) else took
+        if isinstance(error, BrokenExecutor):
+            took /= self.at_once
+        elif self._answered > flight.began:
+            took /= _OTHERS_COME_BACK
+        flight.failures += took
+        flight.failed += 1
         host = error.host if isinstance(error, HostError) else ""
         sender = f"host {host}" if host else type(error).__name__
         self._error = f"{sender}: {first_line(str(error))}"
@@ -332,7 +341,7 @@ class Hosts:
         most = self._attempts * (2 if flight.futures else 1)
         if flight.failures >= most:
             raise HostError(
-                f"no host carried out an order, in {self._attempts} attempts; the last one: "
+                f"no host carried out an order, in {flight.failed} attempts; the last one: "
                 f"{self._error}"
             ) from error
         self._hold(flight)

@@ -36,6 +36,7 @@ from schedlang.errors import (
     TraceFormatError,
     UnreadableWarning,
     UnsupportedOperatorError,
+    ValueOutOfRangeError,
     VersionError,
     WorkloadError,
 )
@@ -163,6 +164,7 @@ __all__ = [
     "TuneResult",
     "UnreadableWarning",
     "UnsupportedOperatorError",
+    "ValueOutOfRangeError",
     "UntunedWarning",
     "VersionError",
     "Workload",

@@ -184,6 +184,10 @@ class UnsupportedOperatorError(NetworkError):
         super().__init__(message)
 
 
+class ValueOutOfRangeError(NetworkError):
+    """A call of a network was given an index outside its tensor, or an integer divisor of zero."""
+
+
 class MissingExtraError(SchedlangError, ImportError):
     """An optional package is needed and not installed; the message names the extra to install."""
 

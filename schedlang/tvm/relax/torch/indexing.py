@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm import relax
 
+from schedlang.tvm.relax.checks.ranges import check_call
 from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, Hopeless, argument, cast
 from schedlang.tvm.values import dtype_of
@@ -96,6 +97,8 @@ def _table(importer: Any, x: Any, given: Mapping[int, Any]) -> _Table:
     places = None
     for axis, index in given.items():
         index = cast(importer, _wrapped(importer, x, axis, index), "int64")
+        # One that is too large would be another row of the table.
+        index = emit(check_call(index, (0, max(shape[axis], 1) - 1)))
         if places is None:
             places = index
         else:
@@ -128,10 +131,24 @@ def _select(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(relax.op.squeeze(one, [axis]))
 
 
+def _scatter(importer: Any, node: Any) -> Any:
+    """TVM's ``scatter``, where negative indices count from the end, which torch refuses."""
+    x, axis, index = (argument(importer, node, place, "") for place in range(3))
+    given = importer.env[node.args[2]]
+    bounds = (0, max(shape_of(x)[axis], 1) - 1) if shape_of(x) else (0, 0)
+    importer.env[node.args[2]] = importer.block_builder.emit(check_call(index, bounds))
+    try:
+        return importer.convert_map[node.target.__name__](node)
+    finally:
+        importer.env[node.args[2]] = given
+
+
 INDEXING: dict[str, Converter] = {
     "embedding.default": _embedding,
     "index.Tensor": _index,
     "index_put.default": _index_put,
     "index_select.default": _index_select,
     "select.int": _select,
+    "scatter.src": _scatter,
+    "scatter.value": _scatter,
 }

@@ -65,6 +65,7 @@ def finish_like_metaschedule(
     """
     check_positive("finish_like_metaschedule", max_jobs=max_jobs, max_lanes=max_lanes)
     fuse_and_finish(sch, max_jobs, max_lanes, max_step)
+    sch.overlap_last_tiles()
 
 
 def fuse_and_finish(

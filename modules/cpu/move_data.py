@@ -40,6 +40,7 @@ def move_block(sch: Schedule, block: BlockRV, side: str, jobs: int) -> None:
     depends on the place, as in a concatenation, the innermost loop is cut at the borders. Outer
     loops are fused and run in parallel until they give ``jobs`` iterations; 0 keeps them serial.
     """
+    sch.overlap_last_tiles()
     loops = sch.get_loops(block)
     if not all(_is_simple(sch, loop) for loop in loops):
         return

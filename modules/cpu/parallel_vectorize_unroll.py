@@ -50,6 +50,7 @@ def finish_blocks(
     on each other, as in a scan, stay as they are.
     """
     _finish_along_stores(sch, max_jobs, max_lanes, max_step, 0)
+    sch.overlap_last_tiles()
 
 
 @instruction
@@ -76,6 +77,7 @@ def finish_by_work(
     finish = _finish_along_stores if way == WAYS[0] else fuse_and_finish
     jobs = max_jobs if parallel_from >= 0 else 0
     finish(sch, jobs, max_lanes, max_step, parallel_from)
+    sch.overlap_last_tiles()
 
 
 def _finish_along_stores(

@@ -99,10 +99,8 @@ def condition_strides(sch: Schedule, block: BlockRV) -> list[int]:
 
 def can_decompose_padding(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     """Return whether ``sch.decompose_padding`` applies to the block at the loop."""
-    return bool(
-        _patterns.can_decompose_padding(
-            sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
-        )
+    return _patterns.can_decompose_padding(
+        sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
     )
 
 

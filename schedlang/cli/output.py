@@ -15,6 +15,8 @@ import typer
 
 _STANDARD_ERROR = 2
 _GAP = "  "
+# Unicode's categories: control and format characters, lone surrogates, separators of lines.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def note(message: str) -> None:
@@ -23,12 +25,20 @@ def note(message: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text whose control characters are escapes: a database may hold any name."""
+    """Return a text whose control characters are escapes: a database may hold any name.
+
+    Marks of a direction, other invisible characters and unusual ends of lines are escapes too.
+    """
     return "".join(map(_shown, text))
 
 
+def one_line(text: str) -> str:
+    """Return what ``printable`` does, on one line: a name must not look like another line."""
+    return " ".join(printable(text).split())
+
+
 def _shown(character: str) -> str:
-    if character in "\n\t" or unicodedata.category(character) != "Cc":
+    if character in "\n\t" or unicodedata.category(character) not in _INVISIBLE:
         return character
     return character.encode("unicode_escape").decode("ascii")
 
@@ -91,7 +101,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None 
     """
     if width is None:
         width = terminal_width()
-    rows = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
+    rows = [[one_line(cell) for cell in row] for row in rows]
     lines = [head, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
     used = [place for place in range(len(head)) if any(row[place] for row in rows)]

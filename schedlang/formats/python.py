@@ -18,7 +18,6 @@ from schedlang.instructions.line import choices, decisions
 from schedlang.interpreters.replay import replay
 from schedlang.tvm import program
 from schedlang.tvm.graph.positions import without_positions
-from schedlang.tvm.schedule import get_module
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def quoted(script: str) -> str:
 
 
 def _made(line: Line, mod: TensorProgram) -> TensorProgram:
-    return get_module(replay(line, Workload(mod, program.MAIN)).state.raw)
+    return replay(line, Workload(mod, program.MAIN)).state.mod
 
 
 def _names(mod: TensorProgram) -> list[str]:

@@ -23,7 +23,6 @@ from schedlang.interpreters.replay import replay
 from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
 from schedlang.tvm.codegen.pipeline import written_for_tvm
-from schedlang.tvm.schedule import get_module
 from schedlang.tvm.schedule.guarded import as_in_tvm
 from schedlang.tvm.schedule.intrinsics import definition
 from schedlang.workloads.workload import Workload
@@ -42,7 +41,7 @@ def as_tvm_python(line: Line, workload: Workload) -> str:
     written so that TVM computes it right, see ``written_for_tvm``.
     """
     flat = simplified(flatten_for_tvm(line, workload))
-    made = get_module(replay(line, workload).state.raw)
+    made = replay(line, workload).state.mod
     missing = [instruction for instruction in flat if not _has_counterpart(instruction)]
     written = written_for_tvm(made)
     if missing or written is not made or not _makes(flat, workload, made):
@@ -63,7 +62,7 @@ def _makes(flat: Line, workload: Workload, made: TensorProgram) -> bool:
     """Tell whether TVM alone makes the program of flat instructions."""
     try:
         with as_in_tvm():
-            return program.structurally_equal(get_module(replay(flat, workload).state.raw), made)
+            return program.structurally_equal(replay(flat, workload).state.mod, made)
     except InvalidTrace:  # where it sees an index that is hidden from it otherwise
         return False
 

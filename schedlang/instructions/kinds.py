@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
@@ -60,6 +60,8 @@ class Primitive(InstructionKind):
     tvm: TVM's instruction; ``None`` where TVM has none.
     tvm_method: the method of TVM's ``Schedule``.
     tvm_lines: writes it as Python that needs TVM alone, where that is not a call of the method.
+    hides: after it TVM does not know all that blocks read and write.
+    about_loops: it is right whatever blocks read and write.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Primitive(InstructionKind):
         prefix: str = "",
         single: bool = False,
         pure: bool = False,
+        hides: bool = False,
+        about_loops: bool = False,
         tvm: TVMInstruction | None = None,
         tvm_method: str = "",
         tvm_lines: TVMLines | None = None,
@@ -81,14 +85,34 @@ class Primitive(InstructionKind):
         self.tvm = tvm
         self.tvm_method = tvm_method
         self.tvm_lines = tvm_lines
+        self.hides = hides
+        self.about_loops = about_loops or pure
 
     def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        if state.notes.hidden_by and not self.about_loops:
+            raise ValueError(
+                f"after {state.notes.hidden_by} TVM does not know all that blocks read and write; "
+                f"use {self.name} before it"
+            )
         values = state.values
         result = self.apply(state.raw, *[resolve(arg, values) for arg in args])
+        if self.hides:
+            state.notes = replace(state.notes, hidden_by=self.name)
         if self.single:
             return [result]
         # A slice of an FFI array is three times cheaper than iterating over it.
         return result[:] if self.prefix else []
+
+
+class Overlapping(Primitive):
+    """Makes tiles overlap that do not fit; TVM has no such primitive."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, function)
+
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        state.notes = replace(state.notes, overlaps=True)
+        return []
 
 
 @dataclass(frozen=True, slots=True)

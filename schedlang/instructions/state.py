@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.errors import SchedlangError
 from schedlang.expressions import IntExpr, IntRV, random_variables
 from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_prefix, make_handle
 from schedlang.tvm import schedule as tvm_schedule
+from schedlang.tvm.last_tiles import with_overlapping_tiles
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 if TYPE_CHECKING:
@@ -21,6 +23,21 @@ class BadArgument(SchedlangError):
     """A value that an argument does not take; an instruction turns it into an InstructionError."""
 
 
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What instructions leave behind besides TVM's schedule.
+
+    Attributes
+    ----------
+    overlaps: tiles that do not fit overlap in the program (``overlap_last_tiles``). TVM's schedule
+        has their guards, so that its primitives still know each loop.
+    hidden_by: the instruction after which TVM does not know all that blocks read and write.
+    """
+
+    overlaps: bool = False
+    hidden_by: str = ""
+
+
 class ProgramState:
     """A TVM schedule, and what the handles of the instructions applied to it stand for.
 
@@ -30,6 +47,7 @@ class ProgramState:
     values: TVM's random variable, or the integer, of each handle, by the handle's index.
     handles: the handles themselves, by index.
     held: the program that was last given away; later instructions leave it as it is.
+    notes: what instructions leave behind besides.
     """
 
     def __init__(
@@ -37,6 +55,8 @@ class ProgramState:
     ) -> None:
         self.raw = raw
         self.held = tvm_schedule.HeldProgram()
+        self.notes = Notes()
+        self._overlapping: tuple[Any, Any] | None = None
         self.values = list(values)
         self.handles = list(handles)
 
@@ -80,6 +100,16 @@ class ProgramState:
     @property
     def mod(self) -> TensorProgram:
         """The program as it is now; later instructions leave this module as it is."""
+        mod = self.guarded_mod
+        if not self.notes.overlaps:
+            return mod
+        if self._overlapping is None or not self._overlapping[0].same_as(mod):
+            self._overlapping = mod, with_overlapping_tiles(mod)
+        return self._overlapping[1]
+
+    @property
+    def guarded_mod(self) -> TensorProgram:
+        """The program with a guard for each tile that does not fit, as TVM's schedule has it."""
         mod = tvm_schedule.get_module(self.raw)
         self.held.hold(mod)
         return mod

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.instructions.handles import Handle, handles_in, map_handles, numbered
 from schedlang.instructions.instruction import Instruction, Line
-from schedlang.instructions.kinds import Macro, Sampling
+from schedlang.instructions.kinds import Macro, Overlapping, Sampling
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.replay import Interpreter, apply_to, replay
 from schedlang.workloads.workload import Workload
@@ -17,18 +17,27 @@ from schedlang.workloads.workload import Workload
 def flatten(line: Line, workload: Workload) -> Line:
     """Return the same program in primitives, draws and choices; macros are run to see theirs.
 
-    ``InvalidTrace`` when the line does not replay on the workload.
+    That tiles overlap is the last instruction, if there are any. ``InvalidTrace`` when the line
+    does not replay on the workload.
     """
     flattener = _Flattener()
-    apply_to(workload, replay(line, workload).line, flattener)
-    return tuple(flattener.flat)
+    state = apply_to(workload, replay(line, workload).line, flattener).state
+    overlap = None if state.mod.same_as(state.guarded_mod) else flattener.overlap
+    return tuple(flattener.flat if overlap is None else [*flattener.flat, overlap])
 
 
 class _Flattener(Interpreter):
-    """Writes the flat line, and keeps its handle for each handle of the original one."""
+    """Writes the flat line, and keeps its handle for each handle of the original one.
+
+    Attributes
+    ----------
+    flat: the instructions, but for that which makes tiles overlap.
+    overlap: this instruction.
+    """
 
     def __init__(self) -> None:
         self.flat: list[Instruction] = []
+        self.overlap: Instruction | None = None
         self._defined = 0
         self._handles: list[Handle] = []
 
@@ -50,6 +59,9 @@ class _Flattener(Interpreter):
         self._handles += self._emit(instruction, lambda h: self._handles[h.index])
 
     def _emit(self, instruction: Instruction, rename: Callable[[Handle], Handle]) -> list[Handle]:
+        if isinstance(instruction.kind, Overlapping):
+            self.overlap = instruction
+            return []
         outputs = [numbered(h, self._defined + k) for k, h in enumerate(instruction.outputs)]
         self._defined += len(outputs)
         args = tuple(map_handles(arg, rename) for arg in instruction.args)

@@ -11,6 +11,7 @@ from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.replay import Interpreter, apply, why_refused
 from schedlang.interpreters.to_tvm import flatten_for_tvm
+from schedlang.tvm.last_tiles import with_overlapping_tiles
 from schedlang.tvm.schedule import (
     constant_extent,
     loop_variable,
@@ -51,7 +52,8 @@ def to_symbolic(
     try:
         for _ in apply(state, flat, _Symbolic()):
             applied += 1
-        return with_full_tiles(state.mod) if full_tiles else state.mod
+        mod = with_full_tiles(state.guarded_mod) if full_tiles else state.guarded_mod
+        return with_overlapping_tiles(mod) if state.notes.overlaps else mod
     except Exception as error:  # TVM's errors have many types
         where = str(flat[applied]) if applied < len(flat) else "telling full tiles from others"
         raise InvalidTrace(

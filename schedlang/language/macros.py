@@ -29,6 +29,7 @@ class UserMacro(Macro):
     ) -> Expansion:
         inner, taken = _enter(state, args, recording=recording)
         returned = self.call(inner, taken)
+        state.notes = inner.notes
         if isinstance(returned, tuple):
             returned = list(returned)
         expansion = Expansion(inner, inner.trace.instructions, taken, returned)

@@ -234,3 +234,4 @@ class Recorder(ProgramState):
         line = tuple(self._instructions)
         again = apply_to(self.workload, line, Interpreter(), detail=True).state
         self.raw, self.values, self.handles = again.raw, again.values, again.handles
+        self.notes = again.notes

@@ -47,11 +47,13 @@ from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPri
 from schedlang.language.recorder import Recorder
 from schedlang.printed import html_method, show_text
 from schedlang.tvm import schedule as tvm_schedule
+from schedlang.tvm.last_tiles import with_overlapping_tiles
 from schedlang.tvm.program import structural_key
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
 _REFUSE = Refuse()
+_GUARDED = 0x9E3779B97F4A7C15
 
 
 class Schedule(
@@ -106,7 +108,7 @@ class Schedule(
         """Make the schedule that a macro works on: same program, own handles."""
         inner = cls.__new__(cls)
         Recorder.__init__(inner, state.raw, decider=_REFUSE, workload=None, recording=recording)
-        inner.held = state.held
+        inner.held, inner.notes = state.held, state.notes
         return inner
 
     @classmethod
@@ -116,6 +118,7 @@ class Schedule(
         state = replayed.state
         Recorder.__init__(sch, state.raw, decider=Draw(), workload=replayed.workload)
         sch.values, sch.handles = state.values, state.handles
+        sch.notes = state.notes
         sch.changes = replayed.changes
         sch._instructions = list(replayed.line)
         for instruction in replayed.line:
@@ -130,8 +133,19 @@ class Schedule(
 
     @property
     def program_key(self) -> str:
-        """Structural key of the program as it is now: 16 hex digits."""
-        return structural_key(self.mod)
+        """Structural key of the program as it is now: 16 hex digits.
+
+        Of a program whose tiles overlap it is the key of that with guards.
+        """
+        mod = self.guarded_mod
+        key = structural_key(mod)
+        if (
+            self.notes.overlaps
+            or not self._instructions
+            or with_overlapping_tiles(mod).same_as(mod)
+        ):
+            return key
+        return f"{int(key, 16) ^ _GUARDED:016x}"  # not that of the program whose tiles overlap
 
     def show(self) -> None:
         """Print the program as TVMScript."""

@@ -35,6 +35,12 @@ class Stopwatch:
             self._note()
             self._running.pop()
 
+    def add(self, activity: str, seconds: float) -> None:
+        """Count seconds that have passed since the latest activity began as this one's."""
+        self.seconds[activity] += seconds
+        if self._running:
+            self.seconds[self._running[-1]] -= seconds
+
     def take(self) -> dict[str, float]:
         """Return the seconds so far, and begin again at zero."""
         taken, self.seconds = dict(self.seconds), defaultdict(float)

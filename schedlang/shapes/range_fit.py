@@ -116,6 +116,7 @@ class RangeFit:
         self._samples = asked.large().samples()
         self.measured = 0
         self._wrong: set[int] = set()
+        self._refusals: dict[int, str] = {}
         self._latencies = np.full((len(self._samples), len(kernels)), np.inf)
 
     def run(self, bound: Bound, most: int) -> RangeKernels:
@@ -162,7 +163,9 @@ class RangeFit:
     def _note(self, row: int, found: Measurement) -> None:
         if found.status is Status.OK and found.verified:
             self._latencies[row, found.id] = found.latency
-        elif found.status is Status.WRONG_RESULT:
+            return
+        self._refusals[row] = f"{found.status}: {found.message}"  # the default's is last
+        if found.status is Status.WRONG_RESULT:
             self._wrong.add(found.id)
 
     def _chosen(self, bound: Bound, most: int) -> RangeKernels:
@@ -176,7 +179,9 @@ class RangeFit:
         best = np.minimum(latencies.min(axis=1), own)
         if not np.isfinite(best).all():
             place = int(np.argmin(np.isfinite(best)))
-            raise WorkloadError(f"no kernel runs for {assigned(self._samples[place])}")
+            raise WorkloadError(
+                f"no kernel runs for {assigned(self._samples[place])}: {self._refusals.get(place)}"
+            )
         losses = latencies / best[:, None]
         weights = np.ones(len(self._samples))
         kept = cover(losses[:, usable], weights, bound, most)

@@ -17,7 +17,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import from_source
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.parts import Regions, parts_of, statements_in
+from schedlang.tvm.parts import parts_of, statements_in
 from schedlang.tvm.script_names import script_names
 from schedlang.tvm.values import constant, found_in, tensor_bytes
 
@@ -160,16 +160,17 @@ def parameters(func: tirx.PrimFunc) -> tuple[Parameter, ...]:
 def _describe(var: Any) -> Parameter:
     kind = var.ty
     if isinstance(kind, tirx.BufferType):
-        shape = tuple(_extent(extent) for extent in kind.shape)
-        strides = tuple(_extent(stride) for stride in kind.strides)
-        compact = strides in ((), _row_major(shape)) and _extent(kind.elem_offset) == 0
+        shape = tuple(plain_extent(extent) for extent in kind.shape)
+        strides = tuple(plain_extent(stride) for stride in kind.strides)
+        compact = strides in ((), _row_major(shape)) and plain_extent(kind.elem_offset) == 0
         return Parameter(
             var.name, "buffer", str(kind.dtype), shape, compact, str(kind.storage_scope)
         )
     return Parameter(var.name, "pointer" if isinstance(kind, PointerType) else "scalar", str(kind))
 
 
-def _extent(value: Any) -> int | str:
+def plain_extent(value: Any) -> int | str:
+    """Return the value of an extent; one that is symbolic as text."""
     known = constant(value)
     return str(value) if known is None else known
 
@@ -236,7 +237,7 @@ def allocated_buffers(func: tirx.PrimFunc) -> list[Any]:
 def intermediate_shapes(func: tirx.PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
     """Return name and shape of every buffer that a block of ``func`` allocates."""
     return [
-        (buffer.name, tuple(_extent(extent) for extent in buffer.ty.shape))
+        (buffer.name, tuple(plain_extent(extent) for extent in buffer.ty.shape))
         for buffer in allocated_buffers(func)
     ]
 
@@ -256,7 +257,7 @@ def intermediate_sizes(func: tirx.PrimFunc) -> list[int]:
 def loop_extents(func: tirx.PrimFunc) -> list[tuple[str, int | str]]:
     """Return name and extent of every loop of ``func``, in program order."""
     return [
-        (node.loop_var.name, _extent(node.extent))
+        (node.loop_var.name, plain_extent(node.extent))
         for node in statements_in(func.body)
         if isinstance(node, tirx.For)
     ]
@@ -285,67 +286,6 @@ def has_parallel_loop(func: tirx.PrimFunc) -> bool:
         isinstance(node, tirx.For) and node.kind == tirx.ForKind.PARALLEL
         for node in statements_in(func.body)
     )
-
-
-def parameter_roles(func: tirx.PrimFunc) -> tuple[str, ...]:
-    """Return ``"input"``, ``"output"`` or ``"inout"`` for each parameter.
-
-    The role follows from the regions that the blocks read and write. A written parameter is an
-    ``"inout"`` if a block may read the caller's value: it is read before a block has written all of
-    it. A reduction that reads its own accumulator does not count as a read.
-    """
-    regions = Regions()
-    read, written, filled = set(), set(), set()
-    innermost = [node for node in block_realizes(func) if not _has_inner_block(node)]
-    initialised = _initialised_by_outer_blocks(func)
-    for outer in block_realizes(func):
-        regions.note(outer.block)
-    for node in innermost:
-        block = node.block
-        accumulated = set(initialised)
-        if block.init is not None:
-            accumulated |= {regions.tensor(region.source) for region in block.writes}
-        for region in block.reads:
-            buffer = regions.tensor(region.source)
-            if buffer not in filled and buffer not in accumulated:
-                read.add(buffer)
-        for region in block.writes:
-            buffer = regions.tensor(region.source)
-            written.add(buffer)
-            if buffer.same_as(region.source) and _writes_all(node, region):
-                filled.add(buffer)
-    names = {(True, True): "inout", (False, True): "output"}
-    return tuple(names.get((var in read, var in written), "input") for var in func.params)
-
-
-def _has_inner_block(node: SBlockRealize) -> bool:
-    return any(isinstance(inner, SBlockRealize) for inner in statements_in(node.block.body))
-
-
-def _initialised_by_outer_blocks(func: tirx.PrimFunc) -> set[Any]:
-    """Return the buffers that a blockized reduction initialises outside its innermost block."""
-    return {
-        region.source
-        for node in block_realizes(func)
-        if node.block.init is not None and _has_inner_block(node)
-        for region in node.block.writes
-    }
-
-
-def _writes_all(node: SBlockRealize, region: Any) -> bool:
-    """Return whether the block provably writes every element of the region's buffer."""
-    if _extent(node.predicate) != 1:
-        return False
-    if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in statements_in(node.block.body)):
-        return False
-    free = {axis.var: _extent(axis.dom.extent) for axis in node.block.iter_vars}
-    for extent, interval in zip(region.source.ty.shape, region.region, strict=True):
-        whole = _extent(interval.min) == 0 and _extent(interval.extent) == _extent(extent)
-        if not whole and (
-            _extent(interval.extent) != 1 or free.pop(interval.min, None) != _extent(extent)
-        ):
-            return False
-    return True
 
 
 def structural_key(mod: IRModule) -> str:

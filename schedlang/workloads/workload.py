@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
 from schedlang.tvm.analysis.work import estimate_flops
+from schedlang.tvm.data_flow.roles import parameter_roles, uninitialised_updates
 from schedlang.tvm.graph.positions import without_positions
 from schedlang.tvm.schedule import HeldProgram
 from schedlang.workloads.keys.structure import Structure, structure_of
@@ -164,8 +165,15 @@ def _check(name: str, func: TensorFunction) -> tuple[Argument, ...]:
             "write it with @T.prim_func(s_tir=True) and put each computation in a "
             "`with T.sblock(...)`, or make it from te.compute with from_te",
         )
+    for block, tensor in uninitialised_updates(func):
+        raise WorkloadError(
+            f"{where}: block {block!r} reads {tensor!r} in its update, and its T.init() does not "
+            "store these elements in every case, so they hold what was there before",
+            f"store to the same elements of {tensor!r} in T.init(), under no condition; to add to "
+            "what the caller passes, leave T.init() out",
+        )
     parameters = program.parameters(func)
-    roles = program.parameter_roles(func)
+    roles = parameter_roles(func)
     arguments = tuple(
         Argument(p.name, _static_shape(where, k, p), p.dtype, role)  # type: ignore[arg-type]
         for k, (p, role) in enumerate(zip(parameters, roles, strict=True))

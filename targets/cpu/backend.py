@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from schedlang.measurement.fills import Fill
 from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.cpu.waiting import ThreadWaits
@@ -18,13 +19,14 @@ from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
 from schedlang.tvm.codegen import CodeGenerator, device, runtime
-from schedlang.tvm.program import MAIN
+from schedlang.tvm.program import MAIN, allocated_buffers
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompiledCode
     from schedlang.tvm.program import TensorProgram
 
 _CLOCK_TRIES = 3
+_FEWEST_WORKSPACES = 4
 
 
 class CPUBackend:
@@ -47,6 +49,8 @@ class CPUBackend:
         self.waits: Waits | None = ThreadWaits()
         self._flusher: CacheFlusher | None = None
         self._running = False
+        # No program here had more intermediate results in memory at a time.
+        self._workspaces = _FEWEST_WORKSPACES
 
     def allocate(self, shape: Sequence[int], dtype: str) -> GuardedMemory:
         """Make an uninitialised tensor between guards."""
@@ -74,6 +78,8 @@ class CPUBackend:
 
     def _compile(self, mod: TensorProgram, accept: Callable[[int], None] | None) -> CompiledCode:
         target = self._generator.target
+        count = sum(len(allocated_buffers(func)) for func in mod.functions.values())
+        self._workspaces = max(self._workspaces, count)
         return codegen.compile_program(mod, target, check_arguments=False, accept=accept)
 
     @contextmanager
@@ -97,9 +103,9 @@ class CPUBackend:
         """Seconds that a single call must last for the clock to time it well."""
         return shortest_call()
 
-    def poison_workspaces(self) -> None:
+    def poison_workspaces(self, fill: Fill) -> None:
         """Fill the workspaces of all of TVM's threads, and the stack below this call."""
-        device.poison_workspaces()
+        device.poison_workspaces(fill, self._workspaces)
 
     def flush_cache(self) -> None:
         """Empty the caches."""

@@ -16,11 +16,10 @@ _KEY = re.compile(
 _TRIPLES = {entry.architecture: entry.triple for entry in NAMED.values()}
 
 
-def parse_key(key: str) -> tuple[dict[str, Any], str | None]:
+def parse_key(key: str) -> dict[str, Any]:
     """Read ``"cpu/skylake-avx512+avx512vnni/cores=4/vector=512"``, ``"x86/avx2@znver3/..."``.
 
-    Returns arguments of ``CPUTarget``: those for LLVM only where the name does not say them. And
-    LLVM's name of the CPU that runs the code of a named target; None if any may.
+    Returns arguments of ``CPUTarget``: those for LLVM only where the name does not say them.
 
     Raises TargetError unless ``key`` is that of a CPU, and for a CPU that LLVM does not know.
     """
@@ -30,10 +29,10 @@ def parse_key(key: str) -> tuple[dict[str, Any], str | None]:
     name, machine = found["name"], found["machine"]
     numbers = {"cores": int(found["cores"]), "vector_bits": int(found["bits"])}
     if name in NAMED:
-        return {"name": name, **numbers}, None if machine == GENERIC else machine
+        return {"name": name, **numbers, "machine": machine or GENERIC}
     mcpu, triple, attributes = _code_of(key, name.partition("/")[2], machine)
     code = {"mcpu": mcpu, "triple": triple, "attributes": attributes}
-    return {"name": HOST, **numbers, **code}, None
+    return {"name": HOST, **numbers, **code}
 
 
 def _code_of(
@@ -41,11 +40,11 @@ def _code_of(
 ) -> tuple[str, str | None, tuple[str, ...]]:
     """Split ``"skylake-avx512+avx512vnni"``: CPU, triple and attributes.
 
-    Names of CPUs have dashes too: the longest one that LLVM knows is the CPU. Its architecture is
-    this machine's, if that has such a CPU.
+    Names of CPUs have dashes too: the longest one that LLVM knows is the CPU. This machine's
+    architecture comes last: the key means the same on every host.
     """
     here = host.architecture()
-    architectures = [architecture] if architecture else [here, *_TRIPLES]
+    architectures = [architecture] if architecture else [*_TRIPLES, here]
     ends = [len(text), *(one.start() for one in reversed(list(re.finditer("[+-]", text))))]
     for place in architectures:
         triple = None if place == here else _TRIPLES.get(place)

@@ -34,6 +34,7 @@ class CPUMachine(Target):
     scheduled and compiled, and measured on another machine. With ``mcpu`` the target is a machine
     with that CPU and all its features. Values that are not given are looked up; ``describe()``
     shows their sources. Caches, other limits and CPU numbers do not take part in equality.
+    What a key tells is never looked up: ``Target.from_key`` gives the same target on every host.
 
     Attributes
     ----------
@@ -49,7 +50,8 @@ class CPUMachine(Target):
         ``math.inf`` disables the check.
     triple: LLVM's name of architecture and system; empty for this machine's.
     attributes: features to add to those of ``mcpu`` or to remove: ``("+avx512vnni", "-sve")``.
-    machine: LLVM's name of the CPU that runs the programs, ``"generic"`` if any may.
+    machine: LLVM's name of the CPU that runs the programs, ``"generic"`` if any may. By default
+        that of this machine, where it has the instructions that the name stands for.
     vector_registers: number of vector registers.
     l1_bytes, l2_bytes, l3_bytes: sizes of the data caches, as one core sees them.
     max_unrolled: instructions of an unrolled loop body that fit the first-level instruction cache.
@@ -72,7 +74,7 @@ class CPUMachine(Target):
     l2_bytes: int = field(compare=False, repr=False)
     l3_bytes: int = field(compare=False, repr=False)
     max_unrolled: int = field(compare=False, repr=False)
-    machine: str = field(init=False, repr=False)
+    machine: str = field(repr=False)
     kind: str = field(init=False)
     cpus: tuple[int, ...] = field(init=False, compare=False, repr=False)
     sources: Mapping[str, str] = field(init=False, compare=False, repr=False)
@@ -92,6 +94,7 @@ class CPUMachine(Target):
         l2_bytes: int | None = None,
         l3_bytes: int | None = None,
         max_unrolled: int | None = None,
+        machine: str | None = None,
     ) -> None:
         numbers = {
             "cores": cores,
@@ -105,20 +108,28 @@ class CPUMachine(Target):
         }
         given = {key: number for key, number in numbers.items() if number is not None}
         attributes = None if attributes is None else tuple(attributes)
-        for key, value in resolve(name, mcpu, triple, attributes, given).items():
+        for key, value in resolve(name, mcpu, triple, attributes, machine, given).items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "kind", "cpu")
 
     @property
     def key(self) -> str:
-        """Text that is equal for machines whose records can be exchanged; the same in every run."""
-        if self.name == HOST:
+        """Text that is equal for machines whose records can be exchanged; the same in every run.
+
+        A named instruction set with a CPU of its own, ``mcpu``, is that CPU: so is its code.
+        """
+        if self.name == HOST or self.is_one_cpu:
             machine = "".join((f"{self.kind}/{self.mcpu}", *self.attributes))
             if self.mcpu == GENERIC:
                 machine += f"@{self.architecture}"
         else:
             machine = f"{self.name}@{self.machine}"
         return f"{machine}/cores={self.cores}/vector={self.vector_bits}"
+
+    @property
+    def is_one_cpu(self) -> bool:
+        """Whether it is one model of CPU, with all its features, and no instruction set."""
+        return self.machine == self.mcpu != GENERIC
 
     @property
     def architecture(self) -> str:

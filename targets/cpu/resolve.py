@@ -48,6 +48,7 @@ def resolve(
     mcpu: str | None,
     triple: str | None,
     attributes: tuple[str, ...] | None,
+    machine: str | None,
     numbers: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return the attributes of the target that a user means; TargetError if there is none.
@@ -58,9 +59,14 @@ def resolve(
     for key, number in numbers.items():
         _check_number(name, key, number)
     if name in NAMED:
-        code = _named_code(NAMED[name], mcpu, triple, attributes)
+        code = _named_code(NAMED[name], mcpu, triple, attributes, machine)
     else:
         code = _plain_code(name, mcpu, triple or "", attributes)
+    if machine is not None and machine != code.machine:
+        raise TargetError(
+            f"target {name!r}: machine={machine!r}, and the code is for {code.machine}: leave one "
+            "out"
+        )
     architecture = code.triple.partition("-")[0] or host.architecture()
     available = features.features_of(code.mcpu, code.triple, code.attributes)
     cpus = limits.cpus_to_use(host.usable_cpus())
@@ -91,20 +97,26 @@ def _plain_code(
     name: str, given: str | None, triple: str, attributes: tuple[str, ...] | None
 ) -> Code:
     """Resolve ``Target("cpu")``, or the machine whose CPU is given."""
-    own = not triple or _is_like_host(triple)
+    own = is_like_host(triple)
     triple = "" if own else triple
     mcpu = given or (codegen.host_cpu() if own else GENERIC)
     here = own and mcpu == codegen.host_cpu()
     if attributes is None:
-        attributes = features.host_attributes() if here else ()
+        # A CPU that is named has all its features on every host, and the host's own what it has.
+        attributes = features.host_attributes() if here and given is None else ()
     _check_cpu(name, mcpu, triple)
     _check_attributes(name, mcpu, triple, attributes)
     origin = "LLVM's name of the host CPU" if here else "given" if given else "default"
     return Code(mcpu, triple, attributes, mcpu, here, origin)
 
 
-def _is_like_host(triple: str) -> bool:
-    """Compare architecture and system only: vendors and libraries have many names."""
+def is_like_host(triple: str) -> bool:
+    """Tell whether a triple, empty for this machine's, is that of this machine.
+
+    Only architecture and system count: vendors and libraries have many names.
+    """
+    if not triple:
+        return True
     own = codegen.host_triple()
     same_system = ("linux" in triple) == ("linux" in own)
     return triple.partition("-")[0] == own.partition("-")[0] and same_system
@@ -115,10 +127,12 @@ def _named_code(
     mcpu: str | None,
     given_triple: str | None,
     given_attributes: tuple[str, ...] | None,
+    machine: str | None,
 ) -> Code:
     own = entry.architecture == host.architecture()
     triple = "" if own else entry.triple
-    attributes = entry.attributes
+    one_cpu = mcpu is not None and mcpu != entry.mcpu
+    attributes = () if one_cpu else entry.attributes
     for key, value, known in (
         ("triple", given_triple, (triple, entry.triple)),
         ("attributes", given_attributes, (attributes,)),
@@ -128,20 +142,28 @@ def _named_code(
                 f"target {entry.name!r} has {key} {known[0]!r} and not {value!r}; describe another "
                 'machine with Target("cpu", mcpu=..., triple=..., attributes=...)'
             )
-    if mcpu is None or mcpu == entry.mcpu:
-        here = own and features.host_features().issuperset(entry.requires)
+    if mcpu is not None and one_cpu:
+        _check_has_all(entry, "mcpu", mcpu, triple)
+        return Code(mcpu, triple, (), mcpu, own and mcpu == codegen.host_cpu(), "given")
+    here = own and features.host_features().issuperset(entry.requires)
+    if machine is None:
         machine = codegen.host_cpu() if here else GENERIC
-        origin = f"the least CPU with what {entry.name} has"
-        return Code(entry.mcpu, triple, attributes, machine, here, origin)
-    _check_cpu(entry.name, mcpu, triple or entry.triple)
-    lacking = set(entry.requires) - features.features_of(mcpu, triple, attributes)
+    elif machine != GENERIC:
+        _check_has_all(entry, "machine", machine, triple)
+    here = here and machine == codegen.host_cpu()
+    origin = f"the least CPU with what {entry.name} has"
+    return Code(entry.mcpu, triple, attributes, machine, here, origin)
+
+
+def _check_has_all(entry: NamedTarget, key: str, cpu: str, triple: str) -> None:
+    """Reject a CPU that LLVM does not know, or that lacks what the name stands for."""
+    _check_cpu(entry.name, cpu, triple or entry.triple)
+    lacking = set(entry.requires) - features.features_of(cpu, triple)
     if lacking:
         raise TargetError(
-            f"target {entry.name!r}: mcpu={mcpu!r} lacks {', '.join(sorted(lacking))}; "
+            f"target {entry.name!r}: {key}={cpu!r} lacks {', '.join(sorted(lacking))}; "
             "choose another name, or another CPU"
         )
-    here = own and mcpu == codegen.host_cpu()
-    return Code(mcpu, triple, attributes, mcpu, here, "given")
 
 
 def _vector_facts(architecture: str, available: frozenset[str], code: Code) -> Facts:

@@ -18,6 +18,7 @@ from schedlang.targets.cpu.keys import parse_key
 from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import GENERIC, HOST, NAMED, NAMES, find_named
+from schedlang.targets.cpu.resolve import is_like_host
 from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
 from schedlang.targets.deployment.c.export import write_c
 from schedlang.targets.deployment.library import compile_module
@@ -60,12 +61,7 @@ class CPUTarget(CPUMachine):
     @classmethod
     def from_key(cls, key: str) -> CPUTarget:
         """Return the CPU, with the cores and the vectors that the key has."""
-        told, machine = parse_key(key)
-        made = cls(**told)
-        if made.key == key or machine is None:
-            return made
-        # Code for the named instruction set runs there; or code for that very CPU does.
-        return cls(**told, mcpu=machine)
+        return cls(**parse_key(key))
 
     def nearest_here(self) -> CPUTarget:
         """Return this target where it can run, else this machine, with its cores and vectors."""
@@ -88,6 +84,8 @@ class CPUTarget(CPUMachine):
         named = find_named(triple.partition("-")[0] or host.architecture(), mcpu, attributes)
         if named is not None:
             return cls(named.name, cores, vector_bits=bits)
+        if mcpu == codegen.host_cpu() and not attributes and is_like_host(triple):
+            mcpu = None  # this machine, with the features that it has
         return cls(HOST, cores, mcpu, bits, triple=triple, attributes=attributes or None)
 
     def default_space(self) -> Space:
@@ -176,7 +174,7 @@ class CPUTarget(CPUMachine):
         wanted = dict.fromkeys(features.needed(self.attributes))
         if self.name in NAMED:
             wanted |= dict.fromkeys(NAMED[self.name].requires)
-        if self._is_one_cpu():
+        if self.is_one_cpu:
             # LLVM may use every feature of this CPU.
             wanted |= dict.fromkeys(sorted(self.features & features.KNOWN))
         available = features.host_features()
@@ -193,10 +191,10 @@ class CPUTarget(CPUMachine):
                 f"{host.architecture()}: compile for it here, and measure on such a machine"
             )
         missing = ", ".join(self.missing_features())
-        if self._is_one_cpu() and self.mcpu != here:
+        if self.machine not in (GENERIC, here):
             lacks = f", which lacks {missing}" if missing else ""
             raise TargetError(
-                f"target {self.key!r} is a {self.mcpu}, and this machine is a {here}{lacks}: "
+                f"target {self.key!r} is a {self.machine}, and this machine is a {here}{lacks}: "
                 "measure on that machine"
             )
         if missing:
@@ -209,10 +207,6 @@ class CPUTarget(CPUMachine):
                 f"target {self.key!r} wants {self.cores} cores, and this process may use "
                 f"{len(self.cpus)}: widen its affinity mask or ask for fewer"
             )
-
-    def _is_one_cpu(self) -> bool:
-        """Tell a target that is one model of CPU from one that is an instruction set."""
-        return self.machine == self.mcpu != GENERIC
 
     def provenance(self) -> dict[str, str]:
         """Return the versions of the software, ``cpu`` and ``cpu_features``."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedlang.tvm import program
+from schedlang.tvm.data_flow.roles import parameter_roles
 from schedlang.tvm.symbolic import Served, served_of
 from schedlang.tvm.values import tensor_bytes
 
@@ -114,7 +115,7 @@ def _signature(func: TensorFunction) -> Signature:
     # Where no block says what it writes, everything may be written.
     known = bool(program.block_realizes(func))
     described = program.parameters(func)
-    roles = program.parameter_roles(func) if known else ("inout",) * len(described)
+    roles = parameter_roles(func) if known else ("inout",) * len(described)
     parameters = tuple(
         Parameter(one.name, one.dtype, _shape(one), role if one.kind == "buffer" else "input")
         for one, role in zip(described, roles, strict=True)

@@ -10,17 +10,24 @@ from schedlang.errors import SchedlangError
 from schedlang.targets import host
 from schedlang.tvm.codegen import runtime
 
-_LOST = -1
-
 
 class ThreadCountWarning(UserWarning):
     """Parallel loops run with another number of threads than the program was tuned for."""
 
 
 class _Pool(threading.local):
-    """The pool of the calling thread: the count it was last configured for, 0 before."""
+    """The pool of the calling thread.
+
+    Attributes
+    ----------
+    count: what it was last configured for; 0 before.
+    threaded: whether it was ever configured for more threads than the caller. A pool keeps them.
+    lost: whether a fork has left them behind.
+    """
 
     count = 0
+    threaded = False
+    lost = False
 
 
 _pool = _Pool()
@@ -38,7 +45,7 @@ def use_threads(count: int) -> None:
 
 
 def _configure(count: int) -> None:
-    if _pool.count == _LOST:
+    if _pool.lost:
         raise SchedlangError(
             "this process was forked from one that had started TVM's threads, and they are not in "
             "it: a parallel loop would wait for them for ever. Start processes with the method "
@@ -47,6 +54,7 @@ def _configure(count: int) -> None:
     cpus = host.one_cpu_per_core(host.usable_cpus())
     started = runtime.configure_threads(cpus[:count])
     _pool.count = count
+    _pool.threaded |= count > 1
     if started != count:
         warnings.warn(
             f"the program was tuned for {count} threads, and its parallel loops get {started}: "
@@ -59,8 +67,9 @@ def _configure(count: int) -> None:
 
 
 def _after_fork() -> None:
+    _pool.lost |= _pool.threaded
     if _pool.count > 1:
-        _pool.count = _LOST
+        _pool.count = 0
 
 
 if hasattr(os, "register_at_fork"):

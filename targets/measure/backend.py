@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from schedlang.measurement.fills import Fill
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.races.determinism import Determinism
 
@@ -144,10 +145,10 @@ class Backend(Protocol):
         """Seconds that a single call must last for the clock to time it well."""
         ...
 
-    def poison_workspaces(self) -> None:
+    def poison_workspaces(self, fill: Fill) -> None:
         """Fill the memory that programs get for intermediate results, where it can be reached.
 
-        What an earlier call left there is gone then; a program that reads it gets NaN.
+        What an earlier call left there is gone then.
         """
         ...
 

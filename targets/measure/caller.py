@@ -79,17 +79,20 @@ class Caller:
         with self.stopwatch.timing("fill"):
             self.data.restore_first()
         with faults(Status.RUN_ERROR), self._backend.running():
-            if poison:
-                with self.stopwatch.timing("poison"):
-                    self._backend.poison_workspaces()
             self._note_call()
             self.repeated = False
             with guard:
                 self._begin()
-                start = time.perf_counter()
+                start = filled = time.perf_counter()
+                if poison:
+                    # Right before the call: all that runs between writes to the stack.
+                    self._backend.poison_workspaces(self.data.fill)
+                    filled = time.perf_counter()
                 program.entry(*self.data.first_tensors)
-                sample = self._sample(time.perf_counter() - start)
+                sample = self._sample(time.perf_counter() - filled)
             floating_point.check()
+        if poison:
+            self.stopwatch.add("poison", filled - start)
         return sample
 
     def sample(self, program: Program, calls: int, *, flush_cache: bool = False) -> Sample:
@@ -157,7 +160,7 @@ class Caller:
             last.release_large()
         self._packed = weakref.ref(program)
         with self.stopwatch.timing("fill"), faults(Status.RUN_ERROR):
-            program.pack(self.data.tensors, self.data.version)
+            program.pack(self.data.tensors, self.data.version, self.data.fill)
 
     @contextmanager
     def _read_only(self, program: Program) -> Iterator[None]:

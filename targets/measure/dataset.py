@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
+from schedlang.measurement.fills import Fill, content, fills_for
 from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend, Memory
 from schedlang.targets.measure.draws import Draw, plain_draw
@@ -42,7 +42,7 @@ class Dataset:
     draw: the draw that is in place.
     in_place: whether the program reads tensors that it overwrites.
     output_types, written_roles: element types and roles of the written tensors.
-    otherwise: outputs hold ``other_poison`` before a call, and not ``poison``.
+    call_number: number of the next call that finds memory filled anew, from 0; says with what.
     version: number that changes whenever inputs are put in place.
     """
 
@@ -67,7 +67,9 @@ class Dataset:
             for i in self._written
             if args[i].role == "output"
         }
-        self.otherwise = False
+        self._fills = fills_for(arg.dtype for arg in args)
+        self._filled: dict[tuple[Fill, int], Array] = {}
+        self.call_number = 0
         self.version = 0
         self._values: dict[Draw, list[Array | None]] = {}
         self.select(draw or plain_draw(args))
@@ -137,16 +139,22 @@ class Dataset:
 
     def contents(self) -> list[Array]:
         """Return what the written tensors hold before a call."""
-        poison = self._other_poison if self.otherwise else self._poison
         values = self.values
-        return [poison[i] if i in poison else _present(values[i]) for i in self._written]
+        return [self._held(i) if i in self._poison else _present(values[i]) for i in self._written]
 
-    @cached_property
-    def _other_poison(self) -> dict[int, Array]:
-        return {
-            i: inputs.other_poison(value.shape, self.args[i].dtype)
-            for i, value in self._poison.items()
-        }
+    @property
+    def fill(self) -> Fill:
+        """What memory holds that nobody has written before the call of this number."""
+        return self._fills[self.call_number % len(self._fills)]
+
+    def _held(self, place: int) -> Array:
+        """Return what an output holds before the call of this number."""
+        if self.fill == self._fills[0]:
+            return self._poison[place]
+        key = self.fill, place
+        if key not in self._filled:
+            self._filled[key] = content(self.fill, self.args[place].shape, self.args[place].dtype)
+        return self._filled[key]
 
     @contextmanager
     def read_only_inputs(self) -> Iterator[None]:

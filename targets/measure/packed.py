@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.measure import inputs
+from schedlang.measurement.fills import Fill, content
 from schedlang.targets.measure.backend import Backend, Calls, Memory, Program
 from schedlang.targets.measure.dataset import overrun_of
 from schedlang.tvm.analysis.races.determinism import Determinism
@@ -111,19 +111,22 @@ class PackedProgram:
         self._memory: list[Memory] = []
         self._packed: int | None = None
 
-    def pack(self, tensors: Sequence[DeviceArray], version: int) -> None:
-        """Compute the packed tensors, unless they were for the same ``version`` of the inputs."""
+    def pack(self, tensors: Sequence[DeviceArray], version: int, fill: Fill) -> None:
+        """Compute the packed tensors, unless they were for the same ``version`` of the inputs.
+
+        What is not written of them holds ``fill``.
+        """
         if self._packed == version:
             return
         self._packed = None
         if not self._memory:
-            for one in self._plan.packed:
-                memory = self._backend.allocate(one.shape, one.dtype)
-                memory.fill(inputs.poison(one.shape, one.dtype))
-                self._memory.append(memory)
+            self._memory = [
+                self._backend.allocate(one.shape, one.dtype) for one in self._plan.packed
+            ]
         for function, memory, one in zip(
             self._functions, self._memory, self._plan.packed, strict=True
         ):
+            memory.fill(content(fill, one.shape, one.dtype))
             function(*(tensors[place] for place in one.weights), memory.tensor)
         self._packed = version
 

@@ -92,7 +92,7 @@ class CandidateRunner:
         if unscheduled.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, unscheduled.determinism.race)
         self._verifier.unscheduled = lambda: unscheduled
-        self._backend.poison_workspaces()
+        self._backend.poison_workspaces(self._data.fill)
         binding = self._binding
         with self.stopwatch.timing("references"):
             reference, self._unreached = learn(
@@ -135,7 +135,7 @@ class CandidateRunner:
             call, data, binding.numerics, binding.tolerances, None, polynomial=binding.is_polynomial
         )
         with self._backend.running():
-            self._backend.poison_workspaces()
+            self._backend.poison_workspaces(self._data.fill)
             found = learn_reference(call, data)
             if (reason := data.changed_input() or check(found)) is not None:
                 raise Fault(Status.WRONG_RESULT, reason)
@@ -161,9 +161,10 @@ class CandidateRunner:
 
         Its first call has inputs of another draw than the last call of any program here, and
         workspaces without results of earlier calls: a program that reads an intermediate result
-        before it computes it finds no right one. What that call writes is compared when the
-        program is verified, and so are calls on every draw of inputs, ``repeats`` in all. Times are
-        those of the first draw. ``log`` is told when it runs, and when it is verified.
+        before it computes it finds no right one. So it is with the first call on each other
+        draw, where workspaces and outputs are filled with something else. What these calls write is
+        compared when the program is verified, ``repeats`` in all. Times are those of the first
+        draw. ``log`` is told when it runs, and when it is verified.
         """
         log = log or PhaseLog()
         log.enter("run")
@@ -171,7 +172,7 @@ class CandidateRunner:
         if verify_factor is not None:
             first, slowest = self._unlike_last(), math.inf if best is None else verify_factor * best
         self._caller.put(self._verifier.draws[first])
-        self._data.otherwise = False
+        self._data.call_number = len(self._verifier.draws) if repeats.again else 0
         cold = self._caller.call_first(program, poison=verify_factor is not None)
         self._use_first_draw()
         timing = self._caller.time(program, policy, best, cold)
@@ -205,7 +206,7 @@ class CandidateRunner:
         verify = verify and program not in self._confirmed
         if verify:
             self._caller.put(self._verifier.draws[0])
-            self._data.otherwise = False
+            self._data.call_number = 0
             with self.stopwatch.timing("fill"):
                 self._data.restore()
         else:

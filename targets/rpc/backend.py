@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
+from schedlang.measurement.fills import Fill
 from schedlang.targets.measure.backend import Calls, Waits
 from schedlang.targets.measure.packed import PackedProgram, PackingPlan
 from schedlang.targets.measure.verify import Array
@@ -86,7 +87,7 @@ class RPCBackend:
         """The server's clock is held against ours whatever the length of a call."""
         return 0.0
 
-    def poison_workspaces(self) -> None:
+    def poison_workspaces(self, fill: Fill) -> None:
         """Do nothing: a session is a process of its own, whose first call finds no results."""
 
 

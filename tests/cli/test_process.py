@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,21 @@ def test_control_characters_of_a_database_are_shown_as_escapes(
     found = run("summary", str(file))
     assert "\\x1b]0;title\\x07 two lines" in found.stdout and "\x1b" not in found.stdout
     assert document("summary", file)["runs"][0]["notes"] == "\x1b]0;title\x07 two\nlines"
+
+
+@pytest.mark.parametrize("verb", ["show", "run", "summary"])
+def test_names_are_shown_on_one_line_with_their_marks_as_escapes(
+    programs: str, tmp_path: Path, verb: str
+) -> None:
+    file = tmp_path / "names.db"
+    words = (*SIZES, "--trials", "1", "--measurer", f"{programs}:measurer", "--database", str(file))
+    call("tune", *words)
+    name = "matmul\u202eabc\u2066\u2028\x85\nrecord 9 of softmax"
+    with sqlite3.connect(file) as opened:
+        opened.execute("UPDATE record SET workload_name = ?", (name,))
+    shown = run(verb, str(file)).stdout
+    assert "matmul\\u202eabc\\u2066\\u2028\\x85 record 9 of softmax" in shown
+    assert not set("\u202e\u2066\u2028\x85") & set(shown)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])

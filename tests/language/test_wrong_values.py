@@ -19,7 +19,7 @@ def at(instruction: int, *path: str | int) -> tuple[str | int, ...]:
 
 
 WRONG: list[tuple[tuple[str | int, ...], Any, str]] = [
-    (("schema",), 2, "schema"),
+    (("schema",), 3, "schema"),
     (("schema",), 0, "schema"),
     (("schema",), True, "schema"),
     (("schema",), "1", "schema"),

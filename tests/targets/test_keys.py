@@ -17,9 +17,10 @@ from schedlang.targets.cuda.named import MODELS, NAMES
 from schedlang.targets.kinds import KINDS, all_names
 
 ROOT = Path(__file__).resolve().parents[2]
+LINUX_X86 = "x86_64-unknown-linux-gnu"
 ELSEWHERE = (
-    sl.Target("cpu", 4, "skylake-avx512", 512),
-    sl.Target("cpu", 2, "znver3", attributes=("+avx512f", "-sse4a")),
+    sl.Target("cpu", 4, "skylake-avx512", 512, triple=LINUX_X86),
+    sl.Target("cpu", 2, "znver3", triple=LINUX_X86, attributes=("+avx512f", "-sse4a")),
     sl.Target("cpu", 8, "cortex-a76", triple="aarch64-unknown-linux-gnu"),
     sl.Target("cpu", 8, triple="aarch64-unknown-linux-gnu", attributes=("+sve",)),
     sl.Target("x86/avx512", 4, "skylake-avx512"),

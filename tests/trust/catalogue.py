@@ -19,6 +19,7 @@ from tests.trust.subjects import (
     processes,
     rows,
     scatter,
+    scratch,
     selections,
     signs,
     stages,
@@ -33,6 +34,7 @@ _TOPICS = (
     calls,
     odd_matmul,
     stages,
+    scratch,
     updates,
     windows,
     normalisation,
@@ -51,10 +53,11 @@ _TOPICS = (
     state,
 )
 SUBJECTS: dict[str, Subject] = {
-    value.name: value
+    subject.name: subject
     for topic in _TOPICS
     for value in vars(topic).values()
-    if isinstance(value, Subject)
+    for subject in (value.values() if isinstance(value, dict) else (value,))
+    if isinstance(subject, Subject)
 }
 
 

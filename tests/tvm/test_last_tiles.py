@@ -13,7 +13,7 @@ from tvm.script import from_source
 
 import schedlang as sl
 from schedlang.tvm import program
-from schedlang.tvm.codegen.last_tiles import EARLIER_LAST_TILES
+from schedlang.tvm.last_tiles import with_overlapping_tiles
 from tests.tvm.kept_tiles import KEPT
 
 HEADER = "@T.prim_func(s_tir=True)\n"
@@ -21,7 +21,7 @@ HEADER = "@T.prim_func(s_tir=True)\n"
 
 def guards(mod: Any) -> tuple[int, int]:
     """The number of guards of a program, and of that with earlier last tiles."""
-    return mod.script().count("T.where"), EARLIER_LAST_TILES(mod).script().count("T.where")
+    return mod.script().count("T.where"), with_overlapping_tiles(mod).script().count("T.where")
 
 
 def product() -> Any:
@@ -156,7 +156,7 @@ def tiled_product(rows: int, width: int) -> sl.Schedule:
 
 def test_tiles_of_rows_and_columns_start_earlier() -> None:
     sch = tiled_product(9, 16)
-    text = EARLIER_LAST_TILES(sch.mod).script()
+    text = with_overlapping_tiles(sch.mod).script()
     assert "T.where" not in text
     # 17 rows and 35 columns.
     assert "T.min(i_0_j_0_fused // 3 * 9, 8)" in text
@@ -171,7 +171,7 @@ def test_tiles_without_work_are_left_out() -> None:
     i0, i1, i2 = sch.split(i, [None, 4, 3])
     sch.reorder(i0, i1, k, i2, j)
     sch.reverse_compute_at(sch.cache_write(block, 0, "global"), i1)
-    text = EARLIER_LAST_TILES(sch.mod).script()
+    text = with_overlapping_tiles(sch.mod).script()
     assert "if i_0 * 12 + i_1 * 3 < 17:" in text and "T.where" not in text
     np.testing.assert_allclose(
         run(sch.mod, sch.workload), run(sch.workload.mod, sch.workload), rtol=1e-4, atol=1e-4
@@ -180,7 +180,7 @@ def test_tiles_without_work_are_left_out() -> None:
 
 def test_a_program_without_guards_is_unchanged() -> None:
     mod = tiled_product(17, 35).mod
-    assert EARLIER_LAST_TILES(mod).script() == mod.script()
+    assert with_overlapping_tiles(mod).script() == mod.script()
 
 
 def test_what_is_computed_at_a_tile_moves_with_it() -> None:

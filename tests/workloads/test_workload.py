@@ -337,3 +337,58 @@ def test_the_remedy_for_a_symbolic_shape_works() -> None:
     remedy = str(info.value).partition("fix it with ")[2].partition(" for 128")[0]
     fixed = eval(remedy, {"func": func, "tvm": tvm})
     assert [argument.shape for argument in from_prim_func(fixed).args] == [(4, 128), (4, 128)]
+
+
+def product(init: str, update: str = "C[vi] = C[vi] + A[vi, vk]") -> str:
+    lines = "".join(f"            {line}\n" for line in init.splitlines())
+    return script(
+        "for i, k in T.grid(16, 8):\n"
+        "    with T.sblock('total'):\n"
+        "        vi, vk = T.axis.remap('SR', [i, k])\n"
+        "        T.reads(A[vi, vk])\n"
+        "        T.writes(C[vi])\n"
+        f"        with T.init():\n{lines}"
+        f"        {update}\n",
+        "A: T.Buffer((16, 8), 'float32'), C: T.Buffer((16,), 'float32')",
+    )
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        "T.evaluate(0)",
+        "if vi < 5:\n    C[vi] = T.float32(0)",
+        "C[0] = T.float32(0)",
+        "C[15 - vi] = T.float32(0)",
+    ],
+    ids=["nothing", "under a condition", "one element", "other elements"],
+)
+def test_an_init_that_does_not_store_what_the_update_reads_is_refused(init: str) -> None:
+    with pytest.raises(WorkloadError, match=r"block 'total' reads 'C' in its update.*leave T.init"):
+        from_script(product(init))
+
+
+@pytest.mark.parametrize(
+    "init",
+    ["C[vi] = T.float32(0)", "T.evaluate(0)\nC[vi] = A[vi, 0] * T.float32(0)"],
+    ids=["zero", "zero after nothing"],
+)
+def test_an_init_that_stores_what_the_update_reads_makes_an_output(init: str) -> None:
+    assert [one.role for one in from_script(product(init)).args] == ["input", "output"]
+
+
+def test_an_init_may_fill_a_row_in_a_loop() -> None:
+    text = script(
+        "for i, k in T.grid(16, 8):\n"
+        "    with T.sblock('total'):\n"
+        "        vi, vk = T.axis.remap('SR', [i, k])\n"
+        "        T.reads(A[vi, vk])\n"
+        "        T.writes(C[vi, 0:4])\n"
+        "        with T.init():\n"
+        "            for j in range(4):\n"
+        "                C[vi, j] = T.float32(0)\n"
+        "        for m in range(4):\n"
+        "            C[vi, m] = C[vi, m] + A[vi, vk]\n",
+        "A: T.Buffer((16, 8), 'float32'), C: T.Buffer((16, 4), 'float32')",
+    )
+    assert from_script(text).args[1].role == "output"

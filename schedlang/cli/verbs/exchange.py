@@ -23,6 +23,7 @@ from schedlang.cli.naming.stored import (
     workload_in,
     writable,
 )
+from schedlang.cli.output import one_line
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
 
 _RECORDED = "Of a recorded space"
@@ -190,7 +191,7 @@ def _export_record(
     machine = target_of(target)
     notes = [] if record.verified else ["its results were not compared: schedlang run compares"]
     if machine.key != record.target_key:
-        notes.append(f"measured on {record.target_key}, compiled for {machine.key}")
+        notes.append(f"measured on {one_line(record.target_key)}, compiled for {machine.key}")
     write = machine.export_c if c else machine.export_library
     path = write(schedule.mod, library)
     document = {
@@ -200,7 +201,7 @@ def _export_record(
         "latency": timing.latency if record.ok else None,
         "notes": notes,
     }
-    said = "; ".join([f"record {record.id} of {record.workload_name}", *notes])
+    said = "; ".join([f"record {record.id} of {one_line(record.workload_name)}", *notes])
     return Answer(f"{said}\nwrote {path}", document)
 
 

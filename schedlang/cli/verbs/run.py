@@ -11,7 +11,7 @@ from schedlang.cli.chosen import chosen
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.programs import workload_of
 from schedlang.cli.naming.stored import named, opened, schedule_of
-from schedlang.cli.output import note, table
+from schedlang.cli.output import note, one_line, table
 from schedlang.cli.verb import FAILED, Answer, option_names, verb
 from schedlang.measurement import describe_latency
 from schedlang.measurement.contest import Standing
@@ -48,7 +48,7 @@ def run(
     workload = schedule.workload
     if what is not None and context.args:
         workload = workload_of(what, context.args, own)  # it knows its sizes
-    head = f"record {record.id} of {record.workload_name}"
+    head = f"record {record.id} of {one_line(record.workload_name)}"
     document: dict[str, Any] = documents.of_record(timing) | {"machine": machine.key}
     notes: list[str] = []
     from schedlang.cli.bench.peers import OURS, against_peers, check, torch_peers, why_missing
@@ -69,7 +69,7 @@ def run(
             measurer, schedule.mod, peers, rounds, unscheduled=bench and not record.unscheduled
         )
     if machine.key != record.target_key:
-        notes.append(f"the record was measured on {record.target_key}")
+        notes.append(f"the record was measured on {one_line(record.target_key)}")
     interval = sides[0].interval
     if interval is not None and interval.is_wide(sides[0].latency):
         notes.append("the machine is noisy, so the figures tell little: stop other programs")

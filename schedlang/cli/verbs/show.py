@@ -12,7 +12,7 @@ from schedlang.cli import documents, options
 from schedlang.cli.chosen import chosen
 from schedlang.cli.naming.machines import check_target, target_of, target_of_key
 from schedlang.cli.naming.stored import named, opened, schedule_of, workload_in
-from schedlang.cli.output import note
+from schedlang.cli.output import note, one_line
 from schedlang.cli.showing import CODE, STORED, shown
 from schedlang.cli.verb import Answer, NothingFound, option_names, verb
 
@@ -98,7 +98,8 @@ def show(
             if machine.key != one.target_key:
                 note(f"the record is of {one.target_key}, and the code below is for {machine.key}")
         program = shown(schedule, form, machine)
-    parts = [f"record {one.id} of {one.workload_name} on {one.target_key}: {one.status}"]
+    name, machine_key = one_line(one.workload_name), one_line(one.target_key)
+    parts = [f"record {one.id} of {name} on {machine_key}: {one.status}"]
     parts += [timing.describe(flops)] if one.ok else []
     parts += ["verified"] if one.verified else []
     parts += [one.message] if one.message else []

@@ -24,19 +24,20 @@ from schedlang.instructions.arguments import (
 )
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.primitives.declare import primitive
+from schedlang.tvm.schedule import forms
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
 class BufferPrimitives:
     """Properties of buffers."""
 
-    @primitive("StorageAlign")
+    @primitive("StorageAlign", about_loops=True)
     def storage_align(
         self, block: Block, buffer_index: int, axis: int, factor: int, offset: int
     ) -> None:
         """Pad strides of a written buffer: ``stride[axis] == k * factor + offset`` afterwards."""
 
-    @primitive("SetScope")
+    @primitive("SetScope", about_loops=True)
     def set_scope(self, block: Block, buffer_index: WriteBuffer, storage_scope: str) -> None:
         """Move an intermediate buffer: ``B in global  ->  B in shared``."""
 
@@ -81,7 +82,7 @@ class BufferPrimitives:
 class CachePrimitives:
     """Caches, and other layouts to read or write a buffer."""
 
-    @primitive("CacheRead")
+    @primitive("CacheRead", tvm_primitives.cache_read)
     def cache_read(
         self,
         block: Block,
@@ -94,7 +95,7 @@ class CachePrimitives:
         Without ``consumer_blocks`` all readers use the copy. Returns the copying block.
         """
 
-    @primitive("CacheWrite")
+    @primitive("CacheWrite", tvm_primitives.cache_write)
     def cache_write(
         self,
         block: Block,
@@ -128,7 +129,7 @@ class CachePrimitives:
     ) -> list[BlockRV]:
         """Cache a buffer that is updated in place: ``A = f(A)  ->  t = A; t = f(t); A = t``."""
 
-    @primitive("CacheIndex")
+    @primitive("CacheIndex", hides=True)
     def cache_index(self, block: Block, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
         """Compute each index expression once: ``B = A[f(i)]  ->  t = f(i); B = A[t]``.
 
@@ -190,14 +191,14 @@ class LayoutPrimitives:
         ``for i, j: C(vi, vj)  ->  for ij: C(vij // n, vij % n)``
         """
 
-    @primitive("PadEinsum")
+    @primitive("PadEinsum", tvm_primitives.pad_einsum)
     def pad_einsum(self, block: Block, padding: Integers) -> None:
         """Pad an einsum's extents to multiples.
 
         ``C[127, 127]  ->  C_pad[128, 128]`` for [16, 16, 16].
         """
 
-    @primitive("DecomposePadding")
+    @primitive("DecomposePadding", forms.decompose_padding)
     def decompose_padding(self, block: Block, loop: Loop) -> BlockRV:
         """Fill first, then copy: ``P = A if inside else 0  ->  P = 0; P[inside] = A``."""
 
@@ -224,10 +225,10 @@ class TensorPrimitives:
         ``for i, j, k in 16: C += ..  ->  wmma_sync(C, A, B)``
         """
 
-    @primitive("Annotate")
+    @primitive("Annotate", about_loops=True)
     def annotate(self, block_or_loop: BlockOrLoop, ann_key: str, ann_val: Literal) -> None:
         """Attach an annotation: ``for i  ->  for i  # {"pragma_unroll": 16}``."""
 
-    @primitive("Unannotate")
+    @primitive("Unannotate", about_loops=True)
     def unannotate(self, block_or_loop: BlockOrLoop, ann_key: str) -> None:
         """Remove an annotation: ``for i  # {"pragma_unroll": 16}  ->  for i``."""

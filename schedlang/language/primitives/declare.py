@@ -19,6 +19,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.instruction import InstructionKind, Result, register
 from schedlang.instructions.kinds import (
     Choice,
+    Overlapping,
     Primitive,
     Sampling,
     TVMDraw,
@@ -49,6 +50,8 @@ def primitive(
     *,
     method: str = "",
     pure: bool = False,
+    hides: bool = False,
+    about_loops: bool = False,
     inputs: tuple[str, ...] | None = None,
     tvm_lines: TVMLines | None = None,
 ) -> Callable[[F], F]:
@@ -60,6 +63,8 @@ def primitive(
     apply: ``apply(tvm_schedule, *values)`` does it; by default TVM's ``Schedule<tvm_name>``.
     method: the method of TVM's ``Schedule``; by default it has the name of ours.
     pure: it does not change the program; it can be removed when its results are unused.
+    hides: TVM 0.27 does not note all that the blocks which it makes read and write.
+    about_loops: it is right whatever blocks read and write.
     inputs: the parameters that TVM's traces store among the inputs; by default the argument types
         decide.
     tvm_lines: prints it as Python that needs only TVM; by default a call of ``method``.
@@ -73,6 +78,8 @@ def primitive(
             prefix=prefix,
             single=single,
             pure=pure,
+            hides=hides,
+            about_loops=about_loops,
             tvm=TVMInstruction(tvm_name, inputs),
             tvm_method=method or function.__name__,
             tvm_lines=tvm_lines,
@@ -120,6 +127,13 @@ def choice(function: F) -> F:
     register(kind)
     call = f"self.fork(_kind, name, {_names(kind)}, decision)"
     return _method(function, kind, f"return {call}")
+
+
+def overlapping(function: F) -> F:
+    """Declare the method that makes tiles overlap."""
+    kind = Overlapping(function)
+    register(kind)
+    return _method(function, kind, "self.run(_kind)")
 
 
 def _returned(function: Callable[..., Any]) -> tuple[str, bool]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from schedlang.instructions.arguments import Block, BlockOrLoop, Factors, Loop
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.language.primitives.declare import primitive
+from schedlang.language.primitives.declare import overlapping, primitive
 from schedlang.language.primitives.tvm_draws import at_drawn_place
-from schedlang.tvm.schedule import guarded
+from schedlang.tvm.schedule import forms
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
@@ -43,7 +43,7 @@ class LookupPrimitives:
 class LoopPrimitives:
     """Reshaping loops, and setting how they run."""
 
-    @primitive("Split", tvm_primitives.split)
+    @primitive("Split", tvm_primitives.split, about_loops=True)
     def split(
         self,
         loop: Loop,
@@ -57,11 +57,11 @@ class LoopPrimitives:
         the body is predicated, unless ``disable_predication`` is True.
         """
 
-    @primitive("Fuse", tvm_primitives.fuse)
+    @primitive("Fuse", tvm_primitives.fuse, about_loops=True)
     def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> LoopRV:
         """Make one loop of nested ones: ``for i in 4: for j in 8  ->  for ij in 32``."""
 
-    @primitive("Merge", guarded.merge)
+    @primitive("Merge", forms.merge)
     def merge(self, *loops: Loop) -> LoopRV:
         """Make one loop of parallel ones with equal extents.
 
@@ -70,7 +70,7 @@ class LoopPrimitives:
         All need the same parent loop and the same number of loops below it.
         """
 
-    @primitive("LoopPartition", guarded.loop_partition)
+    @primitive("LoopPartition", forms.loop_partition, hides=True)
     def loop_partition(
         self, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
@@ -79,33 +79,45 @@ class LoopPrimitives:
         ``for i in 10  ->  for i in 0..4; for i in 4..10``
         """
 
-    @primitive("Reorder")
+    @primitive("Reorder", about_loops=True)
     def reorder(self, *loops: Loop) -> None:
         """Reorder nested loops: ``reorder(j, i): for i: for j  ->  for j: for i``."""
 
-    @primitive("ReorderBlockIterVar", guarded.reorder_block_iter_var, inputs=("block", "new_order"))
+    @primitive("ReorderBlockIterVar", forms.reorder_block_iter_var, inputs=("block", "new_order"))
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Reorder a block's own variables: ``C(vi, vj)  ->  C(vj, vi)`` for [1, 0]."""
 
-    @primitive("AddUnitLoop")
+    @primitive("AddUnitLoop", about_loops=True)
     def add_unit_loop(self, block_or_loop: BlockOrLoop) -> LoopRV:
         """Add a loop of extent 1 around a block or a loop: ``C  ->  for u in 1: C``."""
 
-    @primitive("Parallel")
+    @primitive("Parallel", about_loops=True)
     def parallel(self, loop: Loop) -> None:
         """Run the iterations on the CPU's cores: ``for i  ->  parallel i``."""
 
-    @primitive("Vectorize")
+    @primitive("Vectorize", forms.vectorize, about_loops=True)
     def vectorize(self, loop: Loop) -> None:
         """Run the iterations in vector lanes: ``for i in 16  ->  vectorized i in 16``."""
 
-    @primitive("Bind", tvm_primitives.bind)
+    @primitive("Bind", tvm_primitives.bind, about_loops=True)
     def bind(self, loop: Loop, thread_axis: str) -> None:
         """Run the iterations on GPU threads: ``for i  ->  i = threadIdx.x``."""
 
-    @primitive("Unroll")
+    @primitive("Unroll", about_loops=True)
     def unroll(self, loop: Loop) -> None:
         """Write the iterations out: ``for i in 4  ->  unrolled i in 4``."""
+
+    @overlapping
+    def overlap_last_tiles(self) -> None:
+        """Free tiles that do not fit of their guards: the last one starts earlier.
+
+        ``for i0 in 64: for i1 in 8: if i0 * 8 + i1 < 511: C  ->
+        for i0 in 64: i = min(i0 * 8, 503); for i1 in 8: C[i + i1]``
+
+        So it is wherever a tile computes the same each time: it reads nothing that tiles change but
+        what it has set itself, and reduces nothing over loops around it. Others keep their guards.
+        It is about the program at the end: instructions that follow see the loops with guards.
+        """
 
 
 class PlacementPrimitives:
@@ -153,14 +165,14 @@ class ReductionPrimitives:
         ``for k: {init if k == 0; C += ..}  ->  init; for k: C += ..``
         """
 
-    @primitive("RFactor")
+    @primitive("RFactor", forms.rfactor)
     def rfactor(self, loop: Loop, factor_axis: int) -> BlockRV:
         """Reduce in two steps over one loop.
 
         ``for k0, k1: C += ..  ->  for k0: (for k1: P[k0] += ..); C += P[k0]``
         """
 
-    @primitive("FuseReductionEpilogue", guarded.fuse_reduction_epilogue)
+    @primitive("FuseReductionEpilogue", forms.fuse_reduction_epilogue)
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
         """Initialise a reduction with what is added after it.
 

@@ -15,7 +15,6 @@ from schedlang.tuning.lookup.match import PACKED, UNVERIFIED, Match
 from schedlang.tuning.lookup.order import LookUp
 from schedlang.tuning.records import packed_ahead
 from schedlang.tvm import program
-from schedlang.tvm.codegen.last_tiles import with_earlier_last_tiles
 from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.workloads.construct import as_workload, from_prim_func
 from schedlang.workloads.workload import Workload
@@ -128,7 +127,7 @@ def apply(
             if found.kind not in ("same", "exact"):
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
             if not found.unscheduled:
-                replaced[name] = with_earlier_last_tiles(found.in_place_of(func))
+                replaced[name] = found.in_place_of(func)
                 if packed_ahead(found.record):
                     packing.append(name)
             elif UNVERIFIED in found.notes:

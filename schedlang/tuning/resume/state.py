@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from schedlang.database import Record
 from schedlang.database.programs import replayed
+from schedlang.formats.reader import same_steps
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy
@@ -71,7 +72,7 @@ class RunState:
         """Take in a measured program; ``seconds`` is what this call spent on measuring it."""
         same = record.proposal == proposal.id and record.run_id == self.run_id
         if not same:
-            same = record.trace_json == proposal.trace.to_json()
+            same = same_steps(record.trace_json, proposal.trace.to_json())
         self.records.append(record)
         self.proposals.append(proposal.id if same else None)
         self.leaderboard.add(record, proposal.schedule, seconds)

@@ -22,14 +22,20 @@ from schedlang.tvm.schedule import (
     get_statement,
     scope_of,
 )
+from schedlang.tvm.schedule.forms import may_decompose_padding
 from schedlang.tvm.values import BINARY, found_in, holds, operands_of, position_of
 
-can_decompose_padding = _ffi_api.CanDecomposePadding
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc
 _PIPELINE = "software_pipeline_stage"
 # Memory by how many threads share it, most first; registers are in none of these.
 _SHARED_BY = ("global", "shared", "warp")
 _OPERATIONS = (*BINARY, tirx.Cast, tirx.Not, tirx.Select, Call)
+
+
+def can_decompose_padding(sch: TVMSchedule, block: Any, loop: Any) -> bool:
+    """Return whether a padding can be filled before a loop."""
+    possible = bool(_ffi_api.CanDecomposePadding(sch, block, loop))
+    return possible and may_decompose_padding(sch, loop)
 
 
 def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:

@@ -1,7 +1,5 @@
 """Lowering for CPUs between passes of ours: arrays at any address, vectors of repeated elements.
 
-Tiles that do not fit come first, see ``last_tiles``.
-
 TVM assumes that every argument starts at a multiple of 64 bytes, does not check it, and loads
 vectors with instructions that fault elsewhere; numpy aligns to 16 bytes. Without the assumption
 LLVM takes the instructions for unaligned vectors, which are as fast on aligned data.
@@ -28,7 +26,6 @@ from tvm.tirx import AttrStmt, BufferStore, For, ForKind, PrimFunc, Var, compila
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from schedlang.tvm.codegen.last_tiles import EARLIER_LAST_TILES
 from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.parts import bindings_of
 from schedlang.tvm.values import found_in
@@ -71,7 +68,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's own pipeline between passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
-    passes = [EARLIER_LAST_TILES, WITHOUT_STORED_BROADCASTS, lower, weaken]
+    passes = [WITHOUT_STORED_BROADCASTS, lower, weaken]
     return tvm.transform.Sequential(passes), finish_host, finish_device
 
 

@@ -29,10 +29,7 @@ from schedlang.tvm.values import found_in, tensor_bytes
 _COMPILE = "tvm_callback_cuda_compile"
 _WITHOUT_RUNTIME = "TVM_COMPILE_FORCE_FALLBACK"
 _CPU, _SIGNED, _UNSIGNED, _BITS = 1, 0, 1, 8
-_POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN
-# The smallest size of a pool's memory; and how much of it a pool has at a time.
-_PAGE_BYTES = 4096
-_PAGES = 64
+_PAGE_BYTES = 4096  # the smallest size of a pool's memory
 _STACK_BYTES = 1 << 16
 _SIZE_FUNCTIONS = ("malloc_usable_size", "malloc_size")
 
@@ -53,20 +50,41 @@ def workspace_functions() -> tuple[Any, Any]:
     return allocate, free
 
 
-def poison_workspaces() -> None:
+def poison_workspaces(fill: bytes, pages: int) -> None:
     """Overwrite what is left of intermediate results in the memory of TVM's threads.
 
-    Those are the calling thread and those of its parallel loops; no program may be running. It
-    does not reach a pool's largest memory where a program had more than 64 intermediate tensors at
-    a time, nor anything where the C library does not say how large a piece of memory is.
+    Those are the calling thread and those of its parallel loops; no program may be running. All
+    memory repeats ``fill`` then. It does not reach a pool's largest memory where programs had more
+    than ``pages`` intermediate tensors at a time, nor anything where the C library does not say how
+    large a piece of memory is.
     """
     overwrite = _overwriter()
     if overwrite is not None:
-        overwrite()
+        overwrite(fill, pages)
 
 
 @cache
-def _overwriter() -> Callable[[], None] | None:
+def _stack_of(fill: bytes) -> _Stack:
+    stack = _Stack()
+    _repeat(fill, ctypes.addressof(stack), _STACK_BYTES)
+    return stack
+
+
+def _repeat(fill: bytes, address: int, size: int) -> None:
+    """Fill memory with bytes that it repeats."""
+    if len(fill) == 1:
+        ctypes.memset(address, fill[0], size)
+        return
+    done = min(len(fill), size)
+    ctypes.memmove(address, fill, done)
+    while done < size:
+        more = min(done, size - done)
+        ctypes.memmove(address + done, address, more)
+        done += more
+
+
+@cache
+def _overwriter() -> Callable[[bytes, int], None] | None:
     try:
         library: Any = ctypes.CDLL(None)
         allocate, free = workspace_functions()
@@ -77,23 +95,27 @@ def _overwriter() -> Callable[[], None] | None:
     size = ctypes.c_size_t
     size_of.restype, size_of.argtypes = size, (ctypes.c_void_p,)
     anything.argtypes = (_Stack,)
-    stack = _Stack()
-    ctypes.memset(ctypes.byref(stack), _POISON, _STACK_BYTES)
 
-    def overwrite_pool(number: int) -> None:
-        # A pool gives the smallest of its memory first, and new memory when it has none left.
-        pages = []
-        for _ in range(_PAGES):
-            page = allocate(_CPU, 0, _PAGE_BYTES, _SIGNED, _BITS)
-            if page is None:
-                break
-            pages.append(page)
-            ctypes.memset(page, _POISON, size_of(page))
-        for page in reversed(pages):
-            free(_CPU, 0, page)
-        anything(stack)
+    most = 0  # a pool keeps what it ever had
 
-    def overwrite() -> None:
+    def overwrite(fill: bytes, pages: int) -> None:
+        nonlocal most
+        most = max(most, pages)
+        stack = _stack_of(fill)
+
+        def overwrite_pool(number: int) -> None:
+            # A pool gives the smallest of its memory first, and new memory when it has none left.
+            taken = []
+            for _ in range(most):
+                page = allocate(_CPU, 0, _PAGE_BYTES, _SIGNED, _BITS)
+                if page is None:
+                    break
+                taken.append(page)
+                _repeat(fill, page, size_of(page))
+            for page in reversed(taken):
+                free(_CPU, 0, page)
+            anything(stack)
+
         in_each_thread(overwrite_pool)
         # Its own stack again: that of the task began deeper.
         anything(stack)

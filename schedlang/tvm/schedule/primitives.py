@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -21,6 +21,19 @@ from schedlang.tvm.schedule.ffi import (
     get_sref,
     get_statement,
     index_dtype,
+)
+from schedlang.tvm.schedule.forms import (
+    require_all_read,
+    require_alone,
+    require_inside,
+    require_nest_alone,
+    require_new_values,
+    require_no_lanes,
+    require_only_read,
+    require_only_writer,
+    require_own_loops,
+    require_unshared,
+    require_whole_results,
 )
 from schedlang.tvm.schedule.guarded import (
     within,
@@ -61,7 +74,33 @@ def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
 
 def tensorize(sch: TVMSchedule, target: Any, tensor_intrin: str, preserve_unit_iters: bool) -> None:
     require_intrinsic(tensor_intrin)
+    require_own_loops(sch, target)
     _tensorize(sch, target, tensor_intrin, preserve_unit_iters)
+
+
+def blockize(sch: TVMSchedule, target: Any, preserve_unit_iters: bool) -> Any:
+    for one in target if isinstance(target, Sequence) else [target]:
+        require_own_loops(sch, one)
+    return _blockize(sch, target, preserve_unit_iters)
+
+
+def pad_einsum(sch: TVMSchedule, block: Any, padding: list[int]) -> None:
+    require_nest_alone(sch, block, "pad_einsum")
+    _ffi.SchedulePadEinsum(sch, block, padding)
+
+
+def cache_read(
+    sch: TVMSchedule, block: Any, index: int, scope: str, consumer_blocks: list[Any]
+) -> Any:
+    require_only_read(sch, block, index)
+    return _ffi.ScheduleCacheRead(sch, block, index, scope, consumer_blocks)
+
+
+def cache_write(
+    sch: TVMSchedule, block: Any, index: int, scope: str, consumer_blocks: list[Any]
+) -> Any:
+    require_new_values(sch, block, index)
+    return _ffi.ScheduleCacheWrite(sch, block, index, scope, consumer_blocks)
 
 
 def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:
@@ -88,16 +127,26 @@ def _require_fixed_region(stmt: Any, index: int) -> None:
 
 def read_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
     _require_below(sch, loop, block)
+    require_no_lanes(sch, loop)
+    require_only_read(sch, block, index)
+    require_inside(sch, block, "read", index)
     return _ffi.ScheduleReadAt(sch, loop, block, index, scope)
 
 
 def write_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
     _require_below(sch, loop, block)
+    require_no_lanes(sch, loop)
+    require_new_values(sch, block, index)
+    require_inside(sch, block, "write", index)
     return _ffi.ScheduleWriteAt(sch, loop, block, index, scope)
 
 
+def _is_below(sch: TVMSchedule, loop: Any, block: Any) -> bool:
+    return holds((get_sref(sch, other) for other in get_loops(sch, block)), get_sref(sch, loop))
+
+
 def _require_below(sch: TVMSchedule, loop: Any, block: Any) -> None:
-    if not holds((get_sref(sch, other) for other in get_loops(sch, block)), get_sref(sch, loop)):
+    if not _is_below(sch, loop, block):
         name = get_statement(sch, block).name_hint
         variable = get_statement(sch, loop).loop_var.name
         raise ValueError(f"block {name} is not below loop {variable}")
@@ -121,6 +170,7 @@ def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[...,
         if loop is INLINED:
             inline(sch, block)
         elif loop is not AT_ROOT:
+            require_no_lanes(sch, loop)
             move(sch, block, loop, preserve_unit_loops, index)
 
     return apply
@@ -128,11 +178,26 @@ def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[...,
 
 split = within(_ffi.ScheduleSplit)
 fuse = within(_ffi.ScheduleFuse)
-blockize = within(_ffi.ScheduleBlockize)
+_blockize = within(_ffi.ScheduleBlockize)
 compute_inline = within(_ffi.ScheduleComputeInline)
 reverse_compute_inline = within(_ffi.ScheduleReverseComputeInline)
 compute_at = _at(within(_ffi.ScheduleComputeAt), compute_inline)
-reverse_compute_at = _at(within_all(_ffi.ScheduleReverseComputeAt), reverse_compute_inline)
+
+
+def _reverse_compute_at(sch: TVMSchedule, block: Any, loop: Any, units: bool, index: int) -> None:
+    if not _is_below(sch, loop, block) and not _ffi.ScheduleGetProducers(sch, block):
+        name = get_statement(sch, block).name_hint
+        raise ValueError(
+            f"block {name} reads no result of another block, and TVM would move it behind its own "
+            "consumers; use compute_at"
+        )
+    require_whole_results(sch, block, loop)
+    require_all_read(sch, block)
+    _move_to_producer(sch, block, loop, units, index)
+
+
+_move_to_producer = within_all(_ffi.ScheduleReverseComputeAt)
+reverse_compute_at = _at(_reverse_compute_at, reverse_compute_inline)
 _tensorize = within(_ffi.ScheduleTensorize)
 _transform_layout = within_function_signed(_ffi.ScheduleTransformLayout)
 _transform_block_layout = within_function(_ffi.ScheduleTransformBlockLayout)
@@ -155,12 +220,20 @@ def _lowered(sch: TVMSchedule, block: Any, index_map: IndexMap) -> tirx.IndexMap
 
 def reindex(sch: TVMSchedule, block: Any, buffer: list[Any]) -> Any:
     role, index = buffer
+    require_unshared(sch, block, role, index)
+    require_inside(sch, block, role, index)
+    if role == "write":
+        require_only_writer(sch, block, buffer_of(sch, block, role, index))
+        require_new_values(sch, block, index)
+    else:
+        require_only_read(sch, block, index)
     return _ffi.ScheduleReIndex(sch, block, index, _ROLES[role])
 
 
 def reindex_cache_read(
     sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
 ) -> Any:
+    require_only_read(sch, block, index)
     return _ffi.ScheduleReindexCacheRead(
         sch, block, index, scope, _lowered_over_block(sch, block, index_map)
     )
@@ -169,6 +242,7 @@ def reindex_cache_read(
 def reindex_cache_write(
     sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
 ) -> Any:
+    require_new_values(sch, block, index)
     return _ffi.ScheduleReindexCacheWrite(
         sch, block, index, scope, _lowered_over_block(sch, block, index_map)
     )
@@ -190,6 +264,8 @@ def transform_layout(
             f"index_map takes {len(index_map.inputs)} indices, but buffer {target.name} has "
             f"{len(target.ty.shape)} dimensions"
         )
+    if pad_value is not None:
+        require_alone(sch, target, "transform_layout with a pad_value")
     if isinstance(pad_value, IndexMap):
         padding = _lowered(sch, block, pad_value)
     elif pad_value is not None:

@@ -49,7 +49,8 @@ def execute(
 ) -> Execution:
     """Compile the kernels of ``source`` for the CPU and run its launches on ``arguments``.
 
-    Buffers that the program allocates start as garbage. The orders of the threads are: forward,
+    Buffers that the program allocates start as garbage: NaN in the first order, numbers far from
+    zero in others. The orders of the threads are: forward,
     backward, and then random ones from ``seed``. ``seconds`` of CPU time end the process, which is
     a fault. Raises ``EmulationError``.
     """
@@ -64,8 +65,6 @@ def execute(
         with data.open("wb") as file:
             for value in arguments:
                 file.write(value.tobytes())
-            for memory in source.memories[count:]:
-                file.write(b"\xff" * _bytes(memory))
         command = [str(program), str(job), str(data), str(results), str(faults)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and not faults.exists():

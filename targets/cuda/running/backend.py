@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from schedlang.measurement.fills import Fill, content
 from schedlang.targets.cuda.running.memory import DeviceMemory
 from schedlang.targets.cuda.running.runtime import CUDARuntime, device_fault
 from schedlang.targets.measure.backend import Calls, Waits
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import Device, DeviceArray
     from schedlang.tvm.program import TensorProgram
 
-_POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN
 # The L2 cache is flushed by a write of this many times its size, and of this many bytes at least:
 # while it lasts, the launches that follow wait in the queue, and their cost is not measured.
 _FLUSH_FACTOR = 2
@@ -114,13 +114,17 @@ class CUDABackend:
         """The GPU's clock ticks each half microsecond, and samples are many: any call will do."""
         return 0.0
 
-    def poison_workspaces(self) -> None:
+    def poison_workspaces(self, fill: Fill) -> None:
         """Fill what the programs loaded here get for intermediate results in the GPU's memory."""
         sizes = {program.workspaces for program in self._programs if program.workspaces}
         for wanted in sizes:
             with devices.workspaces(self.device, wanted) as taken:
                 for address, size in taken:
-                    self.gpu.fill(address, _POISON, size)
+                    if len(fill) == 1:
+                        self.gpu.fill(address, fill[0], size)
+                        continue
+                    whole = devices.BorrowedTensor(address, (size,), "uint8", self.device)
+                    whole.tensor.copyfrom(content(fill, (size,), "uint8"))
         self.gpu.synchronize()
 
     def flush_cache(self) -> None:

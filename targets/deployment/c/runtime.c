@@ -25,6 +25,8 @@
 
 #define SHARED __attribute__((weak, visibility("default")))
 #define MOST_THREADS 256
+/* Code adds the number of parts to that of a loop's iterations, in 32 bits. */
+#define MOST_PARTS 65536
 
 /* -- errors ------------------------------------------------------------------------------------ */
 
@@ -276,7 +278,8 @@ SHARED void schedlang_set_threads(int threads, int spin_microseconds) {
 
 SHARED void schedlang_set_parallel(schedlang_for run, void *context, int threads) {
   parallel_for *made = run ? malloc(sizeof *made) : NULL;
-  if (made) *made = (parallel_for){run, context, threads < 1 ? 1 : threads};
+  if (made) *made = (parallel_for){run, context,
+                                  threads < 1 ? 1 : threads > MOST_PARTS ? MOST_PARTS : threads};
   atomic_store(&given, made);
 }
 

@@ -55,8 +55,8 @@ void schedlang_set_threads(int threads, int spin_microseconds);
 typedef int (*schedlang_for)(void *context, int count, int (*task)(void *data, int index),
                              void *data);
 
-/* Has kernels run their parallel loops by `run`, in `threads` parts; a null `run` goes back to the
- * library's own threads. Libraries that are linked into one program share these; those that are
+/* Has kernels run their parallel loops by `run`, in `threads` parts, at most 65,536; a null `run`
+ * goes back to the library's own threads. Libraries that are linked into one program share these; those that are
  * opened apart (dlopen, Python) do where one is given the `schedlang_parallel` of the other. */
 void schedlang_set_parallel(schedlang_for run, void *context, int threads);
 

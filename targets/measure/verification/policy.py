@@ -60,12 +60,15 @@ class Repeats:
     seconds: after this time, ``least`` calls are enough.
     longest: no call starts after this time, in seconds, however few there were; nor does any where
         one on each draw takes longer.
+    again: a program has been verified before: memory that it does not write holds other contents
+        than then.
     """
 
     least: int
     most: int
     seconds: float
     longest: float
+    again: bool = False
 
     def calls(
         self, draws: int, latency: float, clock: Callable[[], float] = time.perf_counter
@@ -85,7 +88,7 @@ ONCE = Repeats(least=1, most=1, seconds=0.0, longest=0.015)
 """For a program whose calls are proven to give the same results."""
 REPEATS = Repeats(least=16, most=200, seconds=0.005, longest=0.015)
 """For a candidate that may become the best."""
-FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.05, longest=0.2)
+FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.05, longest=0.2, again=True)
 """For a final candidate; results of the calls that time it are compared besides."""
-REMOTE_FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=1.0)
+REMOTE_FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=1.0, again=True)
 """For a final candidate on a server, where only these are compared."""

@@ -72,11 +72,13 @@ class Verifier:
         if (changed := self._data.changed_input()) is not None:
             self._refuse(results[0], changed)
         # Once for all calls, as it takes a while to move a thread to another CPU.
+        began = self._data.call_number
         with self._backend.running():
             # The others overwrite what the first left.
-            for right in (results[first], *results[:first], *results[first + 1 :]):
-                # Programs that compute only over what an output held the first time are found out.
-                self._data.otherwise = right is not results[first]
+            order = (results[first], *results[:first], *results[first + 1 :])
+            for number, right in enumerate(order, start=began):
+                # What a program never wrote is something else now.
+                self._data.call_number = number
                 with self._stopwatch.timing("fill"):
                     if self._data.draw != right.draw:
                         self._data.place(right.draw)
@@ -123,7 +125,7 @@ class Verifier:
         data, again, unstable = self._data, None, False
         if not called:
             with self._stopwatch.timing("other draws"):
-                self._caller.call_first(program, poison=False, protect=True)
+                self._caller.call_first(program, protect=True)
         got = data.first_written()
         with faults(Status.RUN_ERROR), self._backend.running():
             for _ in calls():

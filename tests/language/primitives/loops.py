@@ -42,6 +42,11 @@ def _bind(sch: Schedule) -> None:
     sch.bind(j, "threadIdx.x")
 
 
+def _overlap(sch: Schedule) -> None:
+    sch.split(sch.get_loops("B")[0], [None, 6])
+    sch.overlap_last_tiles()
+
+
 CASES = [
     Case(
         "split",
@@ -79,6 +84,13 @@ CASES = [
     Case("vectorize", elementwise, lambda sch: sch.vectorize(sch.get_loops("B")[1])),
     Case("bind", elementwise, _bind, not_run=GPU),
     Case("unroll", elementwise, lambda sch: sch.unroll(sch.get_loops("B")[1])),
+    Case(
+        "overlap_last_tiles",
+        elementwise,
+        _overlap,
+        no_tvm_trace="overlap_last_tiles",
+        no_tvm_file="overlap_last_tiles",
+    ),
 ]
 
 

@@ -41,7 +41,8 @@ def test_each_instruction_has_a_golden_text_and_a_misuse(name: str) -> None:
     assert named, f"no golden case is called {name}"
     used = [instruction.kind.name for instruction in scheduled(named[0]).trace.instructions]
     assert name in used
-    assert any(misuse.instruction == name for misuse in MISUSES), f"no misuse of {name}"
+    if KINDS[name].parameters:
+        assert any(misuse.instruction == name for misuse in MISUSES), f"no misuse of {name}"
 
 
 def test_each_primitive_of_tvm_has_its_instruction() -> None:

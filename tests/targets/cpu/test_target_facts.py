@@ -106,7 +106,7 @@ def test_the_description_says_how_each_is_known() -> None:
 
 
 def test_the_description_of_another_machine() -> None:
-    text = Target("aarch64/sve", cores=64).describe()
+    text = Target("aarch64/sve", cores=64, machine="generic").describe()
     assert "aarch64/sve@generic/cores=64/vector=128" in text
     assert "1 MiB  default, as for aarch64/sve" in text
     assert "64  given" in text

@@ -66,6 +66,7 @@ from schedlang.targets.cuda.running.memory import DeviceMemory, GUARD_BYTES
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDARuntime
 from schedlang.targets.measure.timing import Timing
+from schedlang.measurement.fills import content, fills_for
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen import device as devices
 
@@ -92,12 +93,13 @@ class Program:
 
 program = Program()
 backend._programs.add(program)
-backend.poison_workspaces()
-with devices.workspaces(device, Program.workspaces) as taken:
-    assert sorted(address for address, _ in taken) == sorted(addresses)
-    for address, size in taken:
-        tensor = devices.BorrowedTensor(address, (size // 4,), "float32", device).tensor
-        assert np.isnan(tensor.numpy()).all()
+for fill in fills_for(["float32"]):
+    backend.poison_workspaces(fill)
+    with devices.workspaces(device, Program.workspaces) as taken:
+        assert sorted(address for address, _ in taken) == sorted(addresses)
+        for address, size in taken:
+            tensor = devices.BorrowedTensor(address, (size,), "uint8", device).tensor
+            assert (tensor.numpy() == content(fill, (size,), "uint8")).all()
 
 def measure():
     if "DISTURB" in os.environ:

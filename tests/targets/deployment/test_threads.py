@@ -72,6 +72,45 @@ def test_a_forked_process_is_told_instead_of_waiting_for_ever(pool: FakePool) ->
             threads.use_threads(4)
 
 
+def test_a_fork_after_calls_with_one_thread_loses_the_others_too(pool: FakePool) -> None:
+    threads.use_threads(4)
+    threads.use_threads(1)
+    threads._after_fork()
+    threads.use_threads(1)  # it needs nobody else
+    with pytest.raises(SchedlangError, match="forked"):
+        threads.use_threads(4)
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np
+import schedlang as sl
+
+a = np.eye(64, dtype="float32")
+programs = {count: sl.load(sys.argv[1], threads=count) for count in (2, 1)}
+for program in programs.values():
+    program(a, a, np.zeros_like(a))
+for count, program in programs.items():
+    if not (pid := os.fork()):
+        signal.alarm(60)  # of a child that waits for ever
+        out = np.zeros_like(a)
+        try:
+            program(a, a, out)
+            print(count, np.array_equal(out, a), flush=True)
+        except sl.SchedlangError as error:
+            print(count, type(error).__name__, flush=True)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(Target("cpu").cores < 2, reason="needs two cores")
+def test_a_fork_of_two_libraries_with_other_counts(
+    run_script: Callable[..., str], library: Path
+) -> None:
+    assert run_script(FORKED, library) == "2 SchedlangError\n1 True\n"
+
+
 def test_each_thread_that_calls_gets_the_count(
     kernel: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:

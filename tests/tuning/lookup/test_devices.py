@@ -26,14 +26,14 @@ pytestmark = pytest.mark.skipif(
 )
 HERE = sl.Target("cpu", cores=1)
 WORKLOAD = sl.workloads.matmul(64, 64, 64)
-# AVX2 on this machine, a larger one, and one of another architecture.
+# AVX2, on this machine where it has that, a larger machine, and one of another architecture.
 NARROW, OTHER_CORES = (
-    f"x86/avx2@{HERE.machine}/cores=1/vector=256",
+    sl.Target("x86/avx2", cores=1).key,
     "cpu/znver4/cores=64/vector=512",
 )
 ARM = "cpu/neoverse-v1@aarch64/cores=1/vector=128"
-# Its vectors have another width than those of this machine.
-NARROW_SPACE = sl.default_space(sl.Target("cpu", cores=1, vector_bits=64))
+# Its vectors have another width than those of any machine; whoever asks, it is the same space.
+NARROW_SPACE = sl.default_space(sl.Target("x86/avx512", cores=1, vector_bits=64, machine="generic"))
 
 
 @sl.module

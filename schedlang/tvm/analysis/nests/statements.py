@@ -131,7 +131,7 @@ class _Reader:
         self,
         stmt: Any,
         loops: tuple[Loop, ...],
-        steps: Mapping[Any, Steps],
+        steps: dict[Any, Steps],
         guards: tuple[frozenset[int], ...],
     ) -> Iterator[Statement]:
         if isinstance(stmt, tirx.For):
@@ -144,6 +144,8 @@ class _Reader:
             if not isinstance(stmt.predicate, tirx.IntImm):
                 guards = (*guards, frozenset(loops_of([stmt.predicate], steps, extents)))
             yield from self._read_parts(stmt, loops, {**steps, **bound}, guards)
+        elif isinstance(stmt, tirx.Bind):
+            steps[stmt.var] = steps_of(stmt.value, steps, [loop.extent for loop in loops])
         elif isinstance(stmt, tirx.BufferStore):
             yield self._statement(stmt, loops, steps, guards)
         else:
@@ -156,7 +158,7 @@ class _Reader:
         self,
         stmt: Any,
         loops: tuple[Loop, ...],
-        steps: Mapping[Any, Steps],
+        steps: dict[Any, Steps],
         guards: tuple[frozenset[int], ...],
     ) -> Iterator[Statement]:
         for part in parts_of(stmt):

@@ -40,6 +40,8 @@ def steps_of(expr: Any, known: Mapping[Any, Steps], extents: Sequence[int]) -> S
     if isinstance(expr, tirx.FloorMod) and isinstance(expr.b, tirx.IntImm):
         by, moved = float(expr.b.value), steps_of(expr.a, known, extents)
         return {k: s for k, s in moved.items() if s % by}
+    if isinstance(expr, tirx.Min) and isinstance(expr.b, tirx.IntImm):
+        return steps_of(expr.a, known, extents)  # of a tile that starts earlier if it is the last
     if isinstance(expr, tirx.IntImm):
         return {}
     return dict.fromkeys(loops_of(operands_of(expr), known, extents), 1.0)

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, TensorLoad
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 from tvm_ffi import WalkResult, structural_equal, structural_walk
 
-from schedlang.tvm.values import constant, extent_of, found_in, found_outside_loads, holds
+from schedlang.tvm.values import constant, extent_of, found_outside_loads, holds
 
 
 class InputData:
@@ -148,17 +148,6 @@ def _loads(expr: Any, bound: Mapping[Any, Any]) -> list[Any]:
     return found
 
 
-_PURE = 1  # of TVM's kinds of effects, this and lower ones
-# A call of another library's function is what its author says of it; these are C's, which compute.
-_FOREIGN = "tirx.call_pure_extern"
-_NAMES = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 "
-    "fabs fdim floor fma fmax fmin fmod hypot ldexp log log10 log1p log2 nearbyint pow remainder "
-    "rint round sin sinh sqrt tan tanh tgamma trunc"
-).split()
-_MATHEMATICAL = {f"{name}{suffix}" for name in _NAMES for suffix in ("", "f", "l")}
-
-
 def runs(loop: Any) -> bool:
     """Whether a loop has an iteration, whatever the data are."""
     return extent_of(loop.extent) > 0
@@ -167,17 +156,3 @@ def runs(loop: Any) -> bool:
 def is_true(predicate: Any) -> bool:
     """Whether the predicate of a block is the constant True."""
     return bool(constant(predicate))
-
-
-def impure_calls(part: Any) -> list[Any]:
-    """Return the calls in a statement or expression that may do more than compute a value."""
-    return [call for call in found_in(part, Call) if not _is_pure(call)]
-
-
-def _is_pure(call: Any) -> bool:
-    kind = getattr(call.op, "get_attr", lambda _: None)("TCallEffectKind")
-    if kind is None or int(kind) > _PURE:
-        return False
-    if call.op.name != _FOREIGN:
-        return True
-    return getattr(call.args[0], "value", None) in _MATHEMATICAL

@@ -18,8 +18,10 @@ from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.races.data import InputData, impure_calls, is_true, runs
+from schedlang.tvm.analysis.races.data import InputData, is_true, runs
 from schedlang.tvm.analysis.races.iterations import Definition, Iterations, Race
+from schedlang.tvm.effects import impure_calls
+from schedlang.tvm.last_tiles import with_dense_tiles
 from schedlang.tvm.parts import bindings_of, parts_of
 from schedlang.tvm.program import MAIN
 
@@ -58,7 +60,8 @@ def determinism(mod: IRModule) -> Determinism:
     where it stores elements at indices from its inputs.
     """
     # The memory that each iteration has for itself is allocated inside the loop after this.
-    func = PlanAndUpdateBufferAllocationLocation()(LowerInitBlock()(mod))[MAIN]
+    apart = with_dense_tiles(mod)
+    func = PlanAndUpdateBufferAllocationLocation()(LowerInitBlock()(apart))[MAIN]
     body = func.body
     data = InputData(func)
     loops: list[Any] = []

@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.analysis.races.data import InputData, impure_calls, runs
+from schedlang.tvm.analysis.races.data import InputData, runs
 from schedlang.tvm.analysis.races.intervals import (
     Interval,
     Unbounded,
@@ -21,6 +21,7 @@ from schedlang.tvm.analysis.races.intervals import (
     meet,
     point,
 )
+from schedlang.tvm.effects import impure_calls
 from schedlang.tvm.parts import bindings_of
 from schedlang.tvm.values import extent_of, found_in, loads_of, mentions
 

@@ -130,7 +130,7 @@ int main(int, char** arguments) {
   for (running.order = 0; running.order < orders; ++running.order) {
     data.clear();
     data.seekg(0);
-    std::memset(global_memory.start, 0xff, global_memory.bytes);
+    fill_unwritten(global_memory.start, global_memory.bytes);
     for (Region& region : global_memory.regions) data.read(region.start, region.bytes);
     for (size_t n = 0; n < launches.size(); ++n)
       run_launch(launches[n], seed + running.order * 1000003 + n);

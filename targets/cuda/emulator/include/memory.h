@@ -50,4 +50,7 @@ void check_access(Arena& arena, const void* address, size_t bytes, Kind kind);
 void settle_writes();
 // Marks places that an asynchronous copy is under way to; and again as usual.
 void start_flight(const void* address, size_t bytes);
+// What memory holds that nobody has written: NaN, or numbers far above and far below all others,
+// which change places from one order of threads to the next.
+void fill_unwritten(void* start, size_t bytes);
 void end_flight(const void* address, size_t bytes);

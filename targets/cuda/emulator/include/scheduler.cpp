@@ -107,7 +107,7 @@ void prepare_shared() {
   const Launch& launch = *running.launch;
   auto add = [&](const std::string& name, size_t offset, size_t bytes) {
     char* start = shared_memory.start + offset;
-    std::memset(start, 0xff, bytes);
+    fill_unwritten(start, bytes);
     shared_memory.regions.push_back({name, start, bytes, 1, places + offset});
   };
   for (const emu_variable* one = emu_variables; one->kernel; ++one)

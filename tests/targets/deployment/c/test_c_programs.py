@@ -84,6 +84,39 @@ def test_two_libraries_in_one_program(gemm: Path, several: Path, suffix: str, ru
     assert said[3] == "1 several_twice: argument 1 is null; it takes B: float32[8]"
 
 
+PARTS = r"""
+#include <limits.h>
+#include <stdio.h>
+#include "several.h"
+
+static int parts;
+static int mine(void *context, int count, int (*task)(void *, int), void *data) {
+  (void)context, parts = count;
+  for (int i = 0; i < count; ++i)
+    if (task(data, i)) return 1;
+  return 0;
+}
+
+int main(void) {
+  int asked[] = {0, 3, 65536, 65537, INT_MAX - 6, INT_MAX};
+  for (int i = 0; i < 6; ++i) {
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
+    schedlang_set_parallel(mine, 0, asked[i]);
+    if (several_add_to(x, y)) return puts(schedlang_error()), 1;
+    for (int j = 0; j < 8; ++j)
+      if (y[j] != x[j]) return printf("%d: %g at %d\n", asked[i], y[j], j), 1;
+    printf("%d ", parts);
+  }
+  return 0;
+}
+"""
+
+
+def test_any_number_of_parts_computes_all(several: Path, run_c: Run) -> None:
+    """Beyond what an int holds together with the loop's iterations, nothing was computed."""
+    assert run_c(PARTS, several) == "1 3 65536 65536 65536 65536 "
+
+
 APART = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -10,7 +10,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from schedlang.tvm.codegen.last_tiles.around import Around
+from schedlang.tvm.last_tiles.around import Around
 from schedlang.tvm.linear import Linear, linear_of
 from schedlang.tvm.parts import Placed, bindings_of, conjuncts_of, is_reduced, sequence_of
 from schedlang.tvm.values import constant, found_in, holds, substituted

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.tvm.codegen.last_tiles.around import Around
+from schedlang.tvm.last_tiles.around import Around
 from schedlang.tvm.linear import Linear
 from schedlang.tvm.parts import conjuncts_of
 

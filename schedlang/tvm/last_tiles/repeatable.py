@@ -10,9 +10,9 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 
-from schedlang.tvm.analysis.races.data import impure_calls
-from schedlang.tvm.codegen.last_tiles.around import Around
-from schedlang.tvm.codegen.last_tiles.coverage import sets_what_it_reads
+from schedlang.tvm.effects import impure_calls
+from schedlang.tvm.last_tiles.around import Around
+from schedlang.tvm.last_tiles.coverage import sets_what_it_reads
 from schedlang.tvm.parts import Placed, bindings_of, is_spatial
 from schedlang.tvm.values import found_in, holds, mentions
 

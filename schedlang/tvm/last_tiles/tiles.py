@@ -15,7 +15,7 @@ what it has computed itself, in buffers of its own. Threads may then write the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,12 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import For, ForKind, PrimFunc
-from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from schedlang.tvm.codegen.last_tiles.around import Around
-from schedlang.tvm.codegen.last_tiles.guards import Guard, each_once, guards_of
-from schedlang.tvm.codegen.last_tiles.moves import moves
-from schedlang.tvm.codegen.last_tiles.repeatable import Accesses, Owner, has_plain_accesses
+from schedlang.tvm.last_tiles.around import Around
+from schedlang.tvm.last_tiles.guards import Guard, each_once, guards_of
+from schedlang.tvm.last_tiles.moves import moves
+from schedlang.tvm.last_tiles.repeatable import Accesses, Owner, has_plain_accesses
 from schedlang.tvm.linear import Digit, Linear, linear_of
 from schedlang.tvm.parts import (
     Placed,
@@ -41,7 +40,7 @@ from schedlang.tvm.parts import (
     sequence,
     sequence_of,
 )
-from schedlang.tvm.program import with_root_body
+from schedlang.tvm.program import named_functions, replace_functions, with_root_body
 from schedlang.tvm.values import constant, found_in, holds
 
 _PRAGMA = "pragma_"
@@ -50,7 +49,22 @@ _OUTER = (ForKind.SERIAL, ForKind.PARALLEL)
 _INNER = (*_OUTER, ForKind.UNROLLED, ForKind.VECTORIZED)
 
 
-def with_earlier_last_tiles(func: PrimFunc) -> PrimFunc:
+def with_overlapping_tiles(mod: IRModule) -> IRModule:
+    """Return a module whose last tiles start earlier; the same one where nothing is to be done."""
+    return with_each(mod, _overlapping)
+
+
+def with_each(mod: IRModule, change: Callable[[PrimFunc], PrimFunc]) -> IRModule:
+    """Return a module with each function changed; the same one where none is another then."""
+    changed = {
+        name: new
+        for name, func in named_functions(mod).items()
+        if isinstance(func, PrimFunc) and not (new := change(func)).same_as(func)
+    }
+    return replace_functions(mod, changed) if changed else mod
+
+
+def _overlapping(func: PrimFunc) -> PrimFunc:
     """Start the last tile of loops earlier, where that frees guards."""
     root = func.body
     if not isinstance(root, SBlockRealize):
@@ -60,15 +74,10 @@ def with_earlier_last_tiles(func: PrimFunc) -> PrimFunc:
         return func
     allocated, program = root.block.alloc_buffers[:], Accesses(root)
     nests = sequence_of(root.block.body)
-    changed = [_Nest(Owner(allocated, program, nest), nest).of(nest, ()) for nest in nests]
+    changed = [_Overlapping(Owner(allocated, program, nest), nest).of(nest, ()) for nest in nests]
+    if all(one.same_as(nest) for one, nest in zip(changed, nests, strict=True)):
+        return func
     return with_root_body(func, sequence(changed))
-
-
-def _run(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
-    return with_earlier_last_tiles(func)
-
-
-EARLIER_LAST_TILES = prim_func_pass(_run, opt_level=0)
 
 
 @dataclass(frozen=True)
@@ -98,35 +107,60 @@ class _Tile:
         return linear.plus(self.guard.start, -factor).plus(start)
 
 
-class _Nest:
-    """Makes the loops of one nest start their last tiles earlier."""
+class Nest:
+    """The loops of one nest.
+
+    Attributes
+    ----------
+    owner: knows the nest's tensors.
+    extents: of the variables of its plain loops.
+    """
 
     def __init__(self, owner: Owner, nest: Any) -> None:
-        self._owner = owner
+        self.owner = owner
         loops = [loop for loop in found_in(nest, For) if _is_plain(loop)]
-        self._extents: dict[Any, int] = {loop.loop_var: int(loop.extent) for loop in loops}
-        self._is_known = len(self._extents) == len(loops)
+        self.extents: dict[Any, int] = {loop.loop_var: int(loop.extent) for loop in loops}
+        self._is_known = len(self.extents) == len(loops)
+
+    @staticmethod
+    def may_enter(stmt: Any) -> bool:
+        """Whether a statement is a loop whose iterations may have a start of their own."""
+        return isinstance(stmt, For) and _is_plain(stmt) and stmt.kind in _OUTER
+
+    def blocks_in(self, stmt: Any) -> list[Placed] | None:
+        """Return the blocks in a statement in order; None where a loop around one is not plain."""
+        blocks = placed_blocks(stmt) if self._is_known else None
+        if blocks is None or not all(_is_simple(loop) for one in blocks for loop in one.loops):
+            return None
+        return blocks
+
+
+class _Overlapping(Nest):
+    """Makes the loops of one nest start their last tiles earlier."""
 
     def of(self, stmt: Any, outer: Sequence[Any]) -> Any:
         """Return a statement whose last tiles start earlier; ``outer`` are the loops around it."""
         if isinstance(stmt, tirx.SeqStmt):
-            return sequence([self.of(one, outer) for one in stmt.seq])
-        if not isinstance(stmt, For) or not _is_plain(stmt) or stmt.kind not in _OUTER:
+            made = [self.of(one, outer) for one in stmt.seq]
+            same = all(one.same_as(old) for one, old in zip(made, stmt.seq[:], strict=True))
+            return stmt if same else sequence(made)
+        if not self.may_enter(stmt):
             return stmt
         loops = [*outer, stmt]
-        return changed_loop(stmt, self._earlier(self.of(stmt.body, loops), loops))
+        body = self._earlier(self.of(stmt.body, loops), loops)
+        return stmt if body.same_as(stmt.body) else changed_loop(stmt, body)
 
     def _earlier(self, body: Any, loops: Sequence[Any]) -> Any:
-        blocks = placed_blocks(body) if self._is_known else None
-        if blocks is None or not all(_is_simple(loop) for one in blocks for loop in one.loops):
+        blocks = self.blocks_in(body)
+        if blocks is None:
             return body
-        around = Around(self._extents, [loop.loop_var for loop in loops])
+        around = Around(self.extents, [loop.loop_var for loop in loops])
         guards = each_once(guard for one in blocks for guard in guards_of(one.realize, around))
         if not guards:
             return body
         part = Accesses(body)
-        private = self._owner.private(part)
-        if not self._owner.may_repeat(part, private, blocks, around):
+        private = self.owner.private(part)
+        if not self.owner.may_repeat(part, private, blocks, around):
             return body
         tiles: list[_Tile] = []
         for guard in guards:

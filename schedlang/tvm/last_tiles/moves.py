@@ -8,8 +8,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx import BufferStore
 
-from schedlang.tvm.codegen.last_tiles.around import Around
-from schedlang.tvm.codegen.last_tiles.guards import Guard
+from schedlang.tvm.last_tiles.around import Around
+from schedlang.tvm.last_tiles.guards import Guard
 from schedlang.tvm.linear import Linear, linear_of
 from schedlang.tvm.parts import bindings_of, conjuncts_of
 from schedlang.tvm.values import constant, found_in, has_loads, holds, variables_in

@@ -18,6 +18,7 @@ from schedlang.networks.torch_capture import capture, wiring
 from schedlang.printed import first_line
 from schedlang.tvm.relax.lowering import lower
 from schedlang.tvm.relax.torch.arguments import Hopeless
+from schedlang.tvm.relax.torch.demands import state_demands
 from schedlang.tvm.relax.torch.graph import (
     FailedOperator,
     graph_to_relax,
@@ -88,10 +89,19 @@ def from_torch(model: Any, example_inputs: Any, name: str, layout: str) -> Netwo
     torch = require("torch", "importing a PyTorch model")
     if isinstance(model, torch.export.ExportedProgram):
         return _from_program(torch, model, lambda: model.module(), name, layout)
+    program = exported(model, example_inputs, name)
+    return _from_program(torch, program, lambda: model, name, layout)
+
+
+def exported(model: Any, example_inputs: Any, name: str) -> Any:
+    """Return the ``ExportedProgram`` of a module as it runs in eval mode, without gradients.
+
+    Raises ``NetworkError`` where torch cannot capture it.
+    """
+    torch = require("torch", "importing a PyTorch model")
     args, kwargs = _arguments(torch, example_inputs)
     with _evaluating(model), torch.no_grad():
-        program = capture(torch, model, args, kwargs, name)
-    return _from_program(torch, program, lambda: model, name, layout)
+        return capture(torch, model, args, kwargs, name)
 
 
 def _arguments(torch: Any, examples: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -198,6 +208,7 @@ def _decomposed(torch: Any, program: Any, kept: set[str], apart: set[str]) -> An
     for operator, decomposition in torch._decomp.decomposition_table.items():
         if str(operator) in apart:
             table[operator] = decomposition
+    state_demands(torch, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch uses what it deprecates
         return program.run_decompositions(table)

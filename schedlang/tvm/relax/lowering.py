@@ -12,9 +12,9 @@ from tvm.ir import IRModule
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
+from schedlang.tvm.relax.calls import with_short_names, with_weights_marked
 from schedlang.tvm.relax.checks.bounded import bounded
 from schedlang.tvm.relax.checks.insertion import with_checks
-from schedlang.tvm.relax.calls import with_short_names, with_weights_marked
 from schedlang.tvm.relax.layout.conversion import channels_last
 from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.simplify import simplify

@@ -23,7 +23,7 @@ from schedlang.tvm.relax.batch_norm import (
     use_counts,
 )
 from schedlang.tvm.relax.calls import numbered
-from schedlang.tvm.relax.checks.ranges import checked_by
+from schedlang.tvm.relax.checks.calls import check_of
 from schedlang.tvm.relax.evaluation import compact, evaluate
 from schedlang.tvm.relax.program import (
     bindings,
@@ -216,11 +216,12 @@ class _Simplification:
 
 def _without_check(value: Any, known: Callable[[Any], Any]) -> Any:
     """Return what is checked in place of a check that known integers pass."""
-    item, bounds = checked_by(value) or (value, None)
-    found = known(item) if bounds is not None else None
-    if found is None or not isinstance(bounds, tuple):
+    check = check_of(value)
+    if check is None or check.bounds is None:
         return value
-    return item if bounds[0] <= np.min(found) and np.max(found) <= bounds[1] else value
+    found, (least, most) = known(check.item), check.bounds
+    passes = found is not None and np.size(found) and least <= np.min(found)
+    return check.item if passes and np.max(found) <= most else value
 
 
 class _Writer:

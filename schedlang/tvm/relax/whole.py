@@ -28,8 +28,8 @@ def whole_function(mod: IRModule) -> PrimFunc:
         ->  for i, j: T_transpose; for i, j, k: matmul
 
     ``mod`` is a network as ``lower`` returns it, without weights and with one output. Tensors
-    between its functions become buffers of the function, so that a schedule may fuse their loops. It
-    checks no indices: those that are out of range are clamped.
+    between its functions become buffers of the function, so that a schedule may fuse their loops.
+    It checks no indices: those that are out of range are clamped.
     Raises ``NetworkError`` where TVM cannot merge the functions.
     """
     try:

@@ -11,13 +11,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx, transform
-from tvm.s_tir import SBlock
-from tvm.sym import Analyzer
 from tvm.ir import Range, TensorLoad
 from tvm.ir.expr import TensorRegion
+from tvm.s_tir import SBlockRealize
+from tvm.sym import Analyzer
 from tvm_ffi import structural_map
 
-from schedlang.tvm.values import DIVISIONS, constant, dtype_of, found_in, has_loads, is_integer
+from schedlang.tvm.values import (
+    DIVISIONS,
+    constant,
+    dtype_of,
+    found_in,
+    has_loads,
+    holds,
+    is_integer,
+    mentions,
+)
 
 
 def bounded() -> transform.Pass:
@@ -35,25 +44,38 @@ class _Bounding:
     def __init__(self, func: tirx.PrimFunc) -> None:
         self._func = func
         self._analyzer = Analyzer()
-        for loop in found_in(func.body, tirx.For):
-            self._bind(loop.loop_var, loop.min, loop.extent)
-        for block in found_in(func.body, SBlock):
-            for one in block.iter_vars:
-                self._bind(one.var, one.dom.min, one.dom.extent)
+        self._read: list[Any] = []  # variables whose values or ranges are read from a tensor
+        ranges = [(one.loop_var, one.min, one.extent) for one in found_in(func.body, tirx.For)]
+        sources = [*ranges]
+        for realize in found_in(func.body, SBlockRealize):
+            for one, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+                ranges.append((one.var, one.dom.min, one.dom.extent))
+                sources.append((one.var, one.dom.extent, value))
+        for binding in found_in(func.body, (tirx.Bind, tirx.Let)):
+            sources.append((binding.var, binding.value, binding.value))
+        found = -1
+        while found != len(self._read):  # one may be read through others
+            found = len(self._read)
+            for var, one, other in sources:
+                if not holds(self._read, var) and (self._is_read(one) or self._is_read(other)):
+                    self._read.append(var)
+        for var, least, extent in ranges:
+            low, count = constant(least), constant(extent)
+            if low is not None and count and count > 0 and not holds(self._read, var):
+                self._analyzer.bind(var, Range.from_min_extent(low, count))
 
-    def _bind(self, var: Any, least: Any, extent: Any) -> None:
-        low, count = constant(least), constant(extent)
-        if low is not None and count is not None and count > 0:
-            self._analyzer.bind(var, Range.from_min_extent(low, count))
+    def _is_read(self, value: Any) -> bool:
+        """Tell whether a value depends on what a tensor holds."""
+        return has_loads(value) or bool(self._read and mentions(value, self._read))
 
     def bounded(self) -> tirx.PrimFunc:
         """Return the function; itself where all is proven."""
         accesses = found_in(self._func.body, (TensorLoad, tirx.BufferStore))
         divisions = found_in(self._func.body, DIVISIONS)
-        if not any(map(has_loads, (index for one in accesses for index in one.indices))):
-            divisions = [one for one in divisions if has_loads(one.b)]
-            if not divisions:
-                return self._func
+        indices = (index for one in accesses for index in one.indices)
+        divisors = (one.b for one in divisions)
+        if not any(map(self._is_read, (*indices, *divisors))):
+            return self._func
         callbacks = [
             (TensorLoad, self._load),
             (tirx.BufferStore, self._store),
@@ -72,7 +94,7 @@ class _Bounding:
         return store if indices is None else tirx.BufferStore(store.buffer, store.value, indices)
 
     def _region(self, region: Any) -> Any:
-        if any(constant(one.extent) != 1 for one in region.region if has_loads(one.min)):
+        if any(constant(one.extent) != 1 for one in region.region if self._is_read(one.min)):
             return region
         indices = self._clamped([one.min for one in region.region], region.source.shape)
         if indices is None:
@@ -84,11 +106,12 @@ class _Bounding:
     def _clamped(self, indices: Sequence[Any], shape: Sequence[Any]) -> list[Any] | None:
         """Return indices inside a buffer; None where they are."""
         made = [self._inside(*pair) for pair in zip(indices, shape, strict=True)]
-        return None if all(one.same_as(was) for one, was in zip(made, indices)) else made
+        same = all(one.same_as(was) for one, was in zip(made, indices, strict=True))
+        return None if same else made
 
     def _inside(self, index: Any, extent: Any) -> Any:
         count = constant(extent)
-        if count is None or not has_loads(index):
+        if count is None or not self._is_read(index):
             return index
         known = self._analyzer.const_int_bound(index)
         if known.min_value >= 0 and known.max_value < count:
@@ -102,7 +125,7 @@ class _Bounding:
         if not is_integer(dtype) or constant(divisor) is not None:
             return division
         known = self._analyzer.const_int_bound(divisor)
-        if not has_loads(divisor) or known.min_value > 0:
+        if not self._is_read(divisor) or known.min_value > 0:
             return division
         one = tirx.const(1, dtype)
         safe = tirx.Select(divisor == tirx.const(0, dtype), one, divisor)
@@ -113,4 +136,3 @@ class _Bounding:
         whole = isinstance(division, tirx.FloorDiv | tirx.Div)
         zero = tirx.const(0, dtype)
         return tirx.Select(negated, zero - division.a if whole else zero, made)
-

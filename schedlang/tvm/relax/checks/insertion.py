@@ -7,7 +7,8 @@ the network runs, before they are used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from schedlang.errors import NetworkError
+from schedlang.tvm.relax.checks.calls import check_call, check_of, index_check
 from schedlang.tvm.relax.checks.function import check_function
-from schedlang.tvm.relax.checks.ranges import Range, Ranges, check_call, checked_by
+from schedlang.tvm.relax.checks.ranges import Ranges
 from schedlang.tvm.relax.program import (
     bindings,
     operator,
@@ -28,8 +30,22 @@ from schedlang.tvm.relax.program import (
 from schedlang.tvm.relax.rewriting import fields, named_weights, with_main
 from schedlang.tvm.values import dtype_of, is_integer
 
-Wanted = tuple[int, Range | None]
-"""The position of an argument, and its bounds; None for all but zero."""
+
+@dataclass(frozen=True)
+class _Indices:
+    """An argument that holds indices.
+
+    Attributes
+    ----------
+    place: which argument.
+    extents: of the axes that are indexed: one, or one for each tensor of a tuple, or for each
+        component along the last axis.
+    negative: whether negative indices count from the end of the axis.
+    """
+
+    place: int
+    extents: Sequence[int]
+    negative: bool = False
 
 
 def with_checks(mod: IRModule, parameters: Mapping[str, np.ndarray]) -> IRModule:
@@ -65,73 +81,103 @@ def _rewritten(mod: IRModule, change: Change) -> IRModule:
 
 def _marked(builder: Any, value: Any, _: Any) -> Any:
     """Return a call whose arguments are checked."""
+    name = operator(value)
     arguments = list(value.args) if isinstance(value, relax.Call) else []
-    wanted = _WANTED.get(operator(value))
-    for place, bounds in wanted(value) if wanted else ():
-        arguments[place] = builder.emit(check_call(arguments[place], bounds))
-    if operator(value) == "relax.take":  # "fast" reads anywhere in memory
-        mode = str(value.attrs.mode).replace("fast", "clip")
-        return relax.op.take(*arguments, axis=value.attrs.axis, mode=mode)
-    return with_arguments(value, arguments) if wanted else value
+    found = _INDICES[name](value) if name in _INDICES else None
+    if found is not None:
+        arguments[found.place] = _checked(builder, arguments[found.place], found, name)
+    elif name in _DIVISIONS and is_integer(arguments[1]):
+        arguments[1] = builder.emit(check_call(arguments[1], None, _DIVIDED_BY_ZERO))
+    else:
+        return value
+    if name == "relax.take":  # "fast" reads anywhere in memory
+        return relax.op.take(*arguments, axis=value.attrs.axis, mode="clip")
+    return with_arguments(value, arguments)
+
+
+def _checked(builder: Any, item: Any, indices: _Indices, name: str) -> Any:
+    """Return what gives the item, and is checked."""
+    name = name.removeprefix("relax.")
+
+    def checked(part: Any, extent: int) -> Any:
+        return builder.emit(index_check(part, extent, name, negative=indices.negative))
+
+    if isinstance(item, relax.Tuple):
+        return relax.Tuple([*map(checked, item.fields, indices.extents)])
+    if len(set(indices.extents)) == 1:
+        return checked(item, indices.extents[0])
+    last, parts = len(shape_of(item)) - 1, []
+    for place, extent in enumerate(indices.extents):
+        part = builder.emit(relax.op.strided_slice(item, [last], [place], [place + 1]))
+        parts.append(checked(part, extent))
+    return builder.emit(relax.op.concat(parts, last))
 
 
 def _settled(builder: Any, value: Any, old: Any, ranges: Ranges) -> Any:
     """Return what was checked where it is proven, else the call of a function that checks it."""
-    found, before = checked_by(value), checked_by(old)
-    if found is None or before is None:
+    check, before = check_of(value), check_of(old)
+    if check is None or before is None:
         return value
-    (item, bounds), (low, high) = found, ranges.of(before[0])
+    item, (low, high) = check.item, ranges.of(before.item)
     if math.prod(shape_of(item)) == 0:
         return item
-    if bounds is None:
-        what = "a division of integers by zero"
+    if check.bounds is None:
         proven, hopeless = low > 0 or high < 0, low == high == 0
     else:
-        what = f"an index is out of range: it has to be from {bounds[0]} to {bounds[1]}"
-        proven = bounds[0] <= low and high <= bounds[1]
-        hopeless = bounds[1] < low or high < bounds[0]
+        least, most = check.bounds
+        proven, hopeless = least <= low and high <= most, most < low or high < least
     if hopeless:
-        raise NetworkError(f"{what}, in every call of the model")
+        raise NetworkError(f"in every call of the model, {check.message}")
     if proven:
         return item
     shape = (math.prod(shape_of(item)),)
     flat = builder.emit(relax.op.reshape(item, shape))
-    made = check_function(shape, dtype_of(item), bounds, what)
-    checked = builder.emit(
-        relax.call_tir(builder.add_func(made, "check"), (flat,), flat.ty)
-    )
+    made = check_function(shape, dtype_of(item), check.bounds, check.message)
+    checked = builder.emit(relax.call_tir(builder.add_func(made, "check"), (flat,), flat.ty))
     return relax.op.reshape(checked, shape_of(item))
 
 
-def _within(extent: int, negative: bool = False) -> Range:
-    return (-extent if negative else 0, max(extent, 1) - 1)
+def _taken(call: Any) -> _Indices | None:
+    """``take`` clips or wraps by itself where it is told to."""
+    if str(call.attrs.mode) != "fast":
+        return None
+    shape, axis = shape_of(call.args[0]), call.attrs.axis
+    return _Indices(1, [math.prod(shape) if axis is None else shape[int(axis)]])
 
 
-def _taken(call: Any) -> Iterator[Wanted]:
-    """``take`` clips by itself where it is told to."""
-    if str(call.attrs.mode) == "fast":
-        shape, axis = shape_of(call.args[0]), call.attrs.axis
-        extent = math.prod(shape) if axis is None else shape[int(axis)]
-        yield 1, _within(extent)
+def _along_axis(negative: bool) -> Callable[[Any], _Indices]:
+    def found(call: Any) -> _Indices:
+        return _Indices(1, [shape_of(call.args[0])[int(call.attrs.axis)]], negative)
+
+    return found
 
 
-def _along_axis(call: Any) -> Iterator[Wanted]:
-    yield 1, _within(shape_of(call.args[0])[int(call.attrs.axis)])
+def _coordinates(call: Any) -> _Indices | None:
+    """Along the last axis of the indices are those of the axes of the tensor."""
+    skipped, count = int(getattr(call.attrs, "batch_dims", 0)), shape_of(call.args[1])[-1]
+    return _Indices(1, shape_of(call.args[0])[skipped : skipped + count]) if count else None
 
 
-def _scattered(call: Any) -> Iterator[Wanted]:
-    """A negative index counts from the end."""
-    yield 1, _within(shape_of(call.args[0])[int(call.attrs.axis)], negative=True)
+def _of_axes(negative: bool) -> Callable[[Any], _Indices | None]:
+    """A tensor of indices for each of the first axes."""
+
+    def found(call: Any) -> _Indices | None:
+        tensors = call.args[1]
+        if not isinstance(tensors, relax.Tuple) or not all(map(is_integer, tensors.fields)):
+            return None  # functions that read them bound them
+        return _Indices(1, shape_of(call.args[0])[: len(tensors.fields)], negative)
+
+    return found
 
 
-def _divided(call: Any) -> Iterator[Wanted]:
-    if is_integer(call.args[1]):
-        yield 1, None
-
-
-_WANTED: dict[str, Callable[[Any], Iterator[Wanted]]] = {
+_DIVIDED_BY_ZERO = "an integer is divided by zero"
+_DIVISIONS = tuple(f"relax.{name}" for name in ("divide", "floor_divide", "floor_mod", "mod"))
+_INDICES: dict[str, Callable[[Any], _Indices | None]] = {
     "relax.take": _taken,
-    "relax.gather_elements": _along_axis,
-    "relax.scatter_elements": _scattered,
-    **{f"relax.{name}": _divided for name in ("divide", "floor_divide", "floor_mod", "mod")},
+    "relax.gather_elements": _along_axis(negative=False),
+    "relax.scatter_elements": _along_axis(negative=True),
+    "relax.gather_nd": _coordinates,
+    "relax.scatter_nd": _coordinates,
+    "relax.index_tensor": _of_axes(negative=False),
+    "relax.index_put": _of_axes(negative=True),
 }

@@ -10,11 +10,9 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
+from schedlang.tvm.relax.checks.calls import Range, check_of
 from schedlang.tvm.relax.program import bindings, operator, shape_of
 from schedlang.tvm.values import dtype_of, is_integer
-
-Range = tuple[int, int]
-"""The least and the largest value."""
 
 
 def range_of_type(dtype: str) -> Range:
@@ -35,6 +33,9 @@ class Ranges:
         self._bound = dict(bindings(mod))
         self._values = values
         self._known: dict[Any, Range] = {}
+        for var in self._bound:  # in order, so that none asks for many before it
+            if isinstance(var.ty, relax.TensorType) and _is_whole(dtype_of(var)):
+                self.of(var)
 
     def of(self, item: Any) -> Range:
         """Return the range of a tensor of integers or booleans."""
@@ -73,6 +74,10 @@ class Ranges:
         return range_of_type(dtype_of(item))
 
 
+def _is_whole(dtype: str) -> bool:
+    return dtype == "bool" or is_integer(dtype)
+
+
 def _of_array(values: np.ndarray) -> Range:
     return (int(values.min()), int(values.max())) if values.size else (0, 0)
 
@@ -104,8 +109,7 @@ def _any_of(ranges: Ranges, call: Any) -> Range | None:
 
 
 def _cast(ranges: Ranges, call: Any) -> Range | None:
-    dtype = dtype_of(call.args[0])
-    return ranges.of(call.args[0]) if dtype == "bool" or is_integer(dtype) else None
+    return ranges.of(call.args[0]) if _is_whole(dtype_of(call.args[0])) else None
 
 
 def _clip(ranges: Ranges, call: Any) -> Range | None:
@@ -137,32 +141,13 @@ def _rest(ranges: Ranges, call: Any) -> Range | None:
 
 def _checked(ranges: Ranges, call: Any) -> Range | None:
     """What passes a check of indices."""
-    given, bounds = checked_by(call) or (None, None)
-    if given is None or bounds is None:
+    check = check_of(call)
+    if check is None:
         return None
-    low, high = ranges.of(given)
-    return (max(low, bounds[0]), min(high, bounds[1])) if low <= high else None
-
-
-CHECK_CALL = "schedlang.check"
-"""The name that a call of a check has until it is proven or becomes a function."""
-
-
-def checked_by(call: Any) -> tuple[Any, Range | None] | None:
-    """Return what a call checks and between which values it must be; None for any but zero.
-
-    None for another call.
-    """
-    if operator(call) != "relax.call_pure_packed" or call.args[0].global_symbol != CHECK_CALL:
-        return None
-    bounds = [int(bound.value) for bound in call.args[2:]]
-    return call.args[1], (bounds[0], bounds[1]) if bounds else None
-
-
-def check_call(item: Any, bounds: Range | None) -> Any:
-    """Return a call that gives integers back, and is an error where one is out of bounds."""
-    numbers = [relax.prim_value(bound) for bound in bounds or ()]
-    return relax.call_pure_packed(CHECK_CALL, item, *numbers, ty_args=item.ty)
+    if check.bounds is None:
+        return ranges.of(check.item)
+    (low, high), (least, most) = ranges.of(check.item), check.bounds
+    return max(low, least), min(high, most)
 
 
 _MOVING = (

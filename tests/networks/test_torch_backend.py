@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -363,6 +364,23 @@ def test_threads_that_call_at_the_same_time() -> None:
         list(pool.map(call, [0, 1, 2] * 4))
     assert warnings.filters == before
     assert all(one.compiled for one in captured)
+
+
+def test_first_calls_of_eight_threads() -> None:
+    """Torch captures one graph while another one is exported, which its state does not allow."""
+    x = torch.randn(2, 8)
+    models = [nn.Sequential(nn.Linear(8, 2 + k), nn.ReLU()).eval() for k in range(8)]
+    barrier = threading.Barrier(8)
+
+    def call(model: Any) -> None:
+        with torch.no_grad():
+            fast = compiled(model)
+            barrier.wait()
+            same(fast, model, x, calls=3)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, models))
+    assert graphs() == (8, [])
 
 
 def _inputs(model: Any, x: Any) -> tuple[Any, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 import warnings
 import zlib
@@ -28,7 +27,6 @@ _STATE = re.compile(r"\._(parameters|buffers)\[")
 # Of one graph, for sizes and states of its weights; torch runs it with more of them.
 _MOST_PROGRAMS = 8
 _MOST_TEXT = 400
-_COMPILING = threading.RLock()
 
 
 class EagerGraphWarning(UserWarning):
@@ -120,7 +118,7 @@ class Graph:
             return self._module(*inputs)
         program = self._program(inputs)
         if program is None:
-            with _COMPILING:  # torch.export is for one thread at a time
+            with _compiling():
                 program = self._program(inputs)
                 if program is None:
                     return self._first(inputs)
@@ -317,6 +315,11 @@ class Graph:
         found = compare(names, got, wanted)
         wrong = next((str(one) for one in found.outputs if not one.passed), "")
         return wrong and f"its results are not torch's: {wrong}"
+
+
+def _compiling() -> Any:
+    """Return dynamo's lock: while torch exports a graph, no other thread may capture one."""
+    return require("torch._dynamo.convert_frame", "torch.compile").compile_lock
 
 
 def _is_state(node: Any) -> bool:

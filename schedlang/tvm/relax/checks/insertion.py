@@ -82,15 +82,15 @@ def _rewritten(mod: IRModule, change: Change) -> IRModule:
 def _marked(builder: Any, value: Any, _: Any) -> Any:
     """Return a call whose arguments are checked."""
     name = operator(value)
-    arguments = list(value.args) if isinstance(value, relax.Call) else []
+    if not isinstance(value, relax.Call) or name not in (*_INDICES, *_DIVISIONS):
+        return value
+    arguments = list(value.args)
     found = _INDICES[name](value) if name in _INDICES else None
     if found is not None:
         arguments[found.place] = _checked(builder, arguments[found.place], found, name)
     elif name in _DIVISIONS and is_integer(arguments[1]):
         arguments[1] = builder.emit(check_call(arguments[1], None, _DIVIDED_BY_ZERO))
-    else:
-        return value
-    if name == "relax.take":  # "fast" reads anywhere in memory
+    if name == "relax.take" and str(value.attrs.mode) == "fast":  # it reads anywhere in memory
         return relax.op.take(*arguments, axis=value.attrs.axis, mode="clip")
     return with_arguments(value, arguments)
 
@@ -139,7 +139,7 @@ def _settled(builder: Any, value: Any, old: Any, ranges: Ranges) -> Any:
 
 def _taken(call: Any) -> _Indices | None:
     """``take`` clips or wraps by itself where it is told to."""
-    if str(call.attrs.mode) != "fast":
+    if str(call.attrs.mode) != "fast" or not isinstance(call.args[1].ty, relax.TensorType):
         return None
     shape, axis = shape_of(call.args[0]), call.attrs.axis
     return _Indices(1, [math.prod(shape) if axis is None else shape[int(axis)]])

@@ -19,9 +19,9 @@ from schedlang.tvm.symbolic import fitting
 from schedlang.tvm.values import element_bytes
 
 if TYPE_CHECKING:
-    from schedlang.tvm.codegen.runtime import Device, DeviceArray
+    from schedlang.tvm.codegen.runtime import Device
 
-_borrow = runtime.borrow
+_take = checked.TAKERS
 _Tensor = runtime.DeviceArray
 
 
@@ -84,7 +84,7 @@ class CompiledFunction:
             self.entry(*tensors)
         except Exception:
             # The generated code refuses an argument before it does anything.
-            checked.check(tensors, self._parameters, self._device)
+            self._check(arguments)
             raise
 
     def as_torch_op(self, name: str) -> Any:
@@ -107,16 +107,16 @@ class CompiledFunction:
             raise LibraryError(f"{self.signature} runs on a GPU, and operators are made for CPUs")
         return as_torch_op(self, self.signature, name)
 
-    def _borrow_all(self, arguments: tuple[Any, ...]) -> list[DeviceArray] | None:
-        """Return the arguments as tensors; None if one of them needs a closer look."""
-        tensors: list[DeviceArray] | None
+    def _borrow_all(self, arguments: tuple[Any, ...]) -> list[Any] | None:
+        """Return the arguments as compiled code takes them; None if one needs a closer look."""
         try:
-            tensors = [one if type(one) is _Tensor else _borrow(one) for one in arguments]
+            tensors = [one if type(one) is _Tensor else _take[type(one)](one) for one in arguments]
+            addresses = [tensor.data_ptr() for tensor in tensors]
         except Exception:
-            tensors = self._borrow_constants(arguments)
-            if tensors is None:
+            found = self._borrow_constants(arguments)
+            if found is None:
                 return None
-        addresses = [tensor.data_ptr() for tensor in tensors]
+            tensors, addresses = found
         if self._element_bytes:
             return self._apart(tensors, addresses)
         for one, two, below, above in self._overlaps:
@@ -124,7 +124,7 @@ class CompiledFunction:
                 return None
         return tensors
 
-    def _apart(self, tensors: list[DeviceArray], addresses: list[int]) -> list[DeviceArray] | None:
+    def _apart(self, tensors: list[Any], addresses: list[int]) -> list[Any] | None:
         """Return tensors whose sizes the program does not fix; None where two may overlap."""
         sizes = [tensors[at].numel() * each for at, each in self._element_bytes]
         for one, two, _, _ in self._overlaps:
@@ -132,19 +132,21 @@ class CompiledFunction:
                 return None
         return tensors
 
-    def _borrow_constants(self, arguments: tuple[Any, ...]) -> list[DeviceArray] | None:
-        """Do it for arguments of which some are read-only, which numpy gives on request only."""
+    def _borrow_constants(self, arguments: tuple[Any, ...]) -> tuple[list[Any], list[int]] | None:
+        """Do it for types that are new, and read-only arrays, which numpy gives on request only."""
         try:
-            return [
+            tensors = [
                 runtime.borrow_read_only(one)
                 if type(one) is np.ndarray and not (one.flags.writeable or parameter.written)
-                else _borrow(one)
+                else (_take.get(type(one)) or checked.taker_of(type(one)))(one)
                 for one, parameter in zip(arguments, self._parameters, strict=True)
             ]
+            return tensors, [tensor.data_ptr() for tensor in tensors]
         except Exception:
             return None
 
-    def _call_checked(self, arguments: tuple[Any, ...]) -> None:
+    def _check(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """Return the arguments as TVM's tensors. Raise TypeError and ValueError."""
         tensors = [
             argument
             if parameter.shape is None
@@ -154,6 +156,10 @@ class CompiledFunction:
             )
         ]
         checked.check(tensors, self._parameters, self._device)
+        return tensors
+
+    def _call_checked(self, arguments: tuple[Any, ...]) -> None:
+        tensors = self._check(arguments)
         self._separate(tensors)
         self.entry(*tensors)
         if self._in_main_memory:

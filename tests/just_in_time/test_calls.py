@@ -59,6 +59,8 @@ def test_tensors_of_torch_give_tensors_of_torch(product: sl.JitFunction) -> None
     out = torch.empty(8, 16)
     assert product(a, b, out) is None
     np.testing.assert_allclose(out.numpy(), A @ B, rtol=1e-5)
+    negatives = torch._neg_view(a)  # of what is stored
+    np.testing.assert_allclose(product(negatives, b).numpy(), -A @ B, rtol=1e-5)
 
 
 def test_the_extents_follow_the_shapes(product: sl.JitFunction) -> None:

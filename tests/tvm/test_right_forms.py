@@ -73,6 +73,36 @@ def side_by_side() -> list[Any]:
     return [a, b, te.compute((8, 8), either, name="C")]
 
 
+def differences() -> list[Any]:
+    """Sums of what is 0 only where both are."""
+    a, b = te.placeholder((8, 7), name="A"), te.placeholder((8,), name="B")
+    k = te.reduce_axis((0, 7), "k")
+    return [a, b, te.compute((8,), lambda i: te.sum(a[i, k] - b[i], axis=k), name="S")]
+
+
+def windows() -> list[Any]:
+    """Sums of two neighbours, of twice the input."""
+    a = te.placeholder((9, 7), name="A")
+    b = te.compute((9, 7), lambda i, j: a[i, j] * 2.0, name="B")
+    return [a, te.compute((7, 7), lambda i, j: b[i, j] + b[i + 2, j], name="C")]
+
+
+def quotients() -> list[Any]:
+    a, b = (te.placeholder((9,), name=name, dtype="int32") for name in "AB")
+    return [a, b, te.compute((9,), lambda i: tirx.floordiv(a[i], b[i]), name="C")]
+
+
+def shifted() -> list[Any]:
+    """Twice the input, and the row above, where there is one."""
+    a = te.placeholder((8, 16), name="A")
+    b = te.compute((8, 16), lambda i, j: a[i, j] * 2.0, name="B")
+
+    def total(i: Any, j: Any) -> Any:
+        return b[i, j] + tirx.if_then_else(i >= 1, a[i - 1, j], tirx.const(0.0, "float32"))
+
+    return [a, te.compute((8, 16), total, name="C")]
+
+
 def split_and_factor(loop: int) -> Step:
     def step(sch: sl.Schedule) -> None:
         sch.split(sch.get_loops("S")[loop], [None, 5])
@@ -163,6 +193,47 @@ def pad_the_layout_alone(sch: sl.Schedule) -> None:
     sch.transform_layout("B", ("write", 0), six_columns, pad_value=0.0)
 
 
+def rows_in_blocks(then: Step) -> Step:
+    """Rows of C are blocks, in whose loops other steps put others."""
+    return after(lambda sch: sch.blockize(sch.get_loops("C")[1]), then)
+
+
+def cache_in_rows(sch: sl.Schedule) -> None:
+    sch.cache_read("C", 0, "global")
+
+
+def rows_in_lanes(sch: sl.Schedule) -> None:
+    sch.vectorize(sch.get_loops("C_o")[0])
+
+
+def split_rows(sch: sl.Schedule) -> None:
+    sch.split(sch.get_loops("C")[0], [None, 5])
+
+
+def columns_first(sch: sl.Schedule) -> None:
+    sch.reindex_cache_read("C", 0, "global", lambda i, j: (j, i))
+
+
+def roll(sch: sl.Schedule) -> None:
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.rolling_buffer("B", 0)
+
+
+def roll_a_copy(sch: sl.Schedule) -> None:
+    copy = sch.read_at(sch.get_loops("C")[1], sch.get_block("C"), 0, "local")
+    sch.rolling_buffer(copy, 0)
+
+
+def rows_of_tiles(sch: sl.Schedule) -> None:
+    """Rows of the tiles of B that C reads, which overlap."""
+    sch.compute_at("B", sch.get_loops("C")[1], preserve_unit_loops=True)
+    sch.blockize(sch.get_loops("B")[3])
+
+
+def pad(block: str, *multiples: int) -> Step:
+    return lambda sch: sch.pad_einsum(block, multiples)
+
+
 RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
     "an epilogue that adds": (product(lambda c, bias, i, j: c[i, j] + bias[i, j]), fuse_epilogue),
     "the other way": (product(lambda c, bias, i, j: bias[j, i] * 2.0 + c[i, j]), fuse_epilogue),
@@ -180,6 +251,17 @@ RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
         lambda sch: sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "local"),
     ),
     "parts of a sum that do not fit": (row_sums, split_and_factor(1)),
+    "a consumer that reads inputs in part": (shifted, behind("C", "B", 0)),
+    "lanes of rows": (chain, rows_in_blocks(rows_in_lanes)),
+    "a copy in rows": (chain, rows_in_blocks(cache_in_rows)),
+    "another layout of a copy": (chain, columns_first),
+    "a rolling buffer": (windows, roll),
+    "padded rows of differences": (differences, pad("S", 3, 7)),
+    "padded sums": (row_sums, pad("S", 3, 4)),
+    "blocks of tiles that do not fit": (
+        chain,
+        after(split_rows, lambda sch: sch.blockize(sch.get_loops("C")[2])),
+    ),
     "loops of parts": (
         chain,
         after(partition("C", 0), lambda sch: sch.parallel(sch.get_loops("B")[0])),
@@ -278,6 +360,26 @@ WRONG: dict[str, tuple[Callable[[], list[Any]], Step, str]] = {
         ),
         "in the same loops uses B too",
     ),
+    "lanes of rows with copies": (
+        chain,
+        rows_in_blocks(after(cache_in_rows, rows_in_lanes)),
+        LANES,
+    ),
+    "copies in lanes of rows": (
+        chain,
+        rows_in_blocks(after(rows_in_lanes, cache_in_rows)),
+        LANES,
+    ),
+    "another layout of tiles that do not fit": (
+        chain,
+        after(split_rows, columns_first),
+        "leaves out a part of its region of B",
+    ),
+    "a rolling copy": (windows, roll_a_copy, "use rolling_buffer before read_at"),
+    "blocks of tiles that overlap": (windows, rows_of_tiles, "do this before compute_at"),
+    "padded sums of differences": (differences, pad("S", 1, 4), "no sum of products"),
+    "padded divisors": (quotients, pad("C", 4), "divides integers"),
+    "padding inside of a block": (chain, rows_in_blocks(pad("C", 3)), "before blockize"),
     "blocks after parts of a loop": (
         chain,
         after(partition("C", 0), lambda sch: sch.cache_write("B", 0, "global")),

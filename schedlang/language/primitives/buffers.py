@@ -24,7 +24,7 @@ from schedlang.instructions.arguments import (
 )
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.primitives.declare import primitive
-from schedlang.tvm.schedule import forms
+from schedlang.tvm.schedule import forms, sums
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
@@ -48,7 +48,7 @@ class BufferPrimitives:
         TVM calls it unsafe: results change with the precision.
         """
 
-    @primitive("RollingBuffer")
+    @primitive("RollingBuffer", forms.rolling_buffer)
     def rolling_buffer(self, block: Block, write_buffer_index: int) -> None:
         """Keep only a sliding window of a buffer.
 
@@ -191,7 +191,7 @@ class LayoutPrimitives:
         ``for i, j: C(vi, vj)  ->  for ij: C(vij // n, vij % n)``
         """
 
-    @primitive("PadEinsum", tvm_primitives.pad_einsum)
+    @primitive("PadEinsum", sums.pad_einsum)
     def pad_einsum(self, block: Block, padding: Integers) -> None:
         """Pad an einsum's extents to multiples.
 

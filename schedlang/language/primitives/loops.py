@@ -8,7 +8,7 @@ from schedlang.instructions.arguments import Block, BlockOrLoop, Factors, Loop
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.primitives.declare import overlapping, primitive
 from schedlang.language.primitives.tvm_draws import at_drawn_place
-from schedlang.tvm.schedule import forms
+from schedlang.tvm.schedule import forms, sums
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
@@ -172,7 +172,7 @@ class ReductionPrimitives:
         ``for k0, k1: C += ..  ->  for k0: (for k1: P[k0] += ..); C += P[k0]``
         """
 
-    @primitive("FuseReductionEpilogue", forms.fuse_reduction_epilogue)
+    @primitive("FuseReductionEpilogue", sums.fuse_reduction_epilogue)
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
         """Initialise a reduction with what is added after it.
 

@@ -66,4 +66,4 @@ class Stamp:
 
 def bytes_of(torch: Any, tensor: Any) -> Any:
     """Return the bytes of a tensor in main memory, as an array."""
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return tensor.detach().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()

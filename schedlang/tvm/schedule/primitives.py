@@ -13,6 +13,15 @@ from schedlang.expressions import IndexMap
 from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
 from schedlang.tvm.program import block_names
 from schedlang.tvm.schedule import ffi as _schedule
+from schedlang.tvm.schedule.copies import (
+    require_all_read,
+    require_alone,
+    require_inside,
+    require_new_values,
+    require_only_read,
+    require_only_writer,
+    require_unshared,
+)
 from schedlang.tvm.schedule.ffi import (
     TVMSchedule,
     buffer_of,
@@ -23,16 +32,10 @@ from schedlang.tvm.schedule.ffi import (
     index_dtype,
 )
 from schedlang.tvm.schedule.forms import (
-    require_all_read,
-    require_alone,
-    require_inside,
-    require_nest_alone,
-    require_new_values,
+    require_apart,
     require_no_lanes,
-    require_only_read,
-    require_only_writer,
     require_own_loops,
-    require_unshared,
+    require_scope_without_lanes,
     require_whole_results,
 )
 from schedlang.tvm.schedule.guarded import (
@@ -75,24 +78,22 @@ def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
 def tensorize(sch: TVMSchedule, target: Any, tensor_intrin: str, preserve_unit_iters: bool) -> None:
     require_intrinsic(tensor_intrin)
     require_own_loops(sch, target)
+    require_apart(sch, target)
     _tensorize(sch, target, tensor_intrin, preserve_unit_iters)
 
 
 def blockize(sch: TVMSchedule, target: Any, preserve_unit_iters: bool) -> Any:
     for one in target if isinstance(target, Sequence) else [target]:
         require_own_loops(sch, one)
+        require_apart(sch, one)
     return _blockize(sch, target, preserve_unit_iters)
-
-
-def pad_einsum(sch: TVMSchedule, block: Any, padding: list[int]) -> None:
-    require_nest_alone(sch, block, "pad_einsum")
-    _ffi.SchedulePadEinsum(sch, block, padding)
 
 
 def cache_read(
     sch: TVMSchedule, block: Any, index: int, scope: str, consumer_blocks: list[Any]
 ) -> Any:
     require_only_read(sch, block, index)
+    require_scope_without_lanes(sch, block)
     return _ffi.ScheduleCacheRead(sch, block, index, scope, consumer_blocks)
 
 
@@ -100,11 +101,13 @@ def cache_write(
     sch: TVMSchedule, block: Any, index: int, scope: str, consumer_blocks: list[Any]
 ) -> Any:
     require_new_values(sch, block, index)
+    require_scope_without_lanes(sch, block)
     return _ffi.ScheduleCacheWrite(sch, block, index, scope, consumer_blocks)
 
 
 def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:
     _require_fixed_region(get_statement(sch, block), index)
+    require_scope_without_lanes(sch, block)
     return _ffi.ScheduleCacheInplace(sch, block, index, scope)
 
 
@@ -185,14 +188,15 @@ compute_at = _at(within(_ffi.ScheduleComputeAt), compute_inline)
 
 
 def _reverse_compute_at(sch: TVMSchedule, block: Any, loop: Any, units: bool, index: int) -> None:
-    if not _is_below(sch, loop, block) and not _ffi.ScheduleGetProducers(sch, block):
+    producers = _ffi.ScheduleGetProducers(sch, block)
+    if not producers and not _is_below(sch, loop, block):
         name = get_statement(sch, block).name_hint
         raise ValueError(
             f"block {name} reads no result of another block, and TVM would move it behind its own "
             "consumers; use compute_at"
         )
     require_whole_results(sch, block, loop)
-    require_all_read(sch, block)
+    require_all_read(sch, block, producers)
     _move_to_producer(sch, block, loop, units, index)
 
 
@@ -222,6 +226,7 @@ def reindex(sch: TVMSchedule, block: Any, buffer: list[Any]) -> Any:
     role, index = buffer
     require_unshared(sch, block, role, index)
     require_inside(sch, block, role, index)
+    require_scope_without_lanes(sch, block)
     if role == "write":
         require_only_writer(sch, block, buffer_of(sch, block, role, index))
         require_new_values(sch, block, index)
@@ -234,6 +239,8 @@ def reindex_cache_read(
     sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
 ) -> Any:
     require_only_read(sch, block, index)
+    require_inside(sch, block, "read", index)
+    require_scope_without_lanes(sch, block)
     return _ffi.ScheduleReindexCacheRead(
         sch, block, index, scope, _lowered_over_block(sch, block, index_map)
     )
@@ -243,6 +250,8 @@ def reindex_cache_write(
     sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
 ) -> Any:
     require_new_values(sch, block, index)
+    require_inside(sch, block, "write", index)
+    require_scope_without_lanes(sch, block)
     return _ffi.ScheduleReindexCacheWrite(
         sch, block, index, scope, _lowered_over_block(sch, block, index_map)
     )

@@ -87,9 +87,10 @@ def _with_numbers(entry: Any, signature: Signature) -> Callable[[Sequence[Any]],
 
 def _with_tensors(entry: Any, count: int) -> Callable[[Sequence[Any]], int]:
     """Return a call of the function that takes tensors, and looks at their types and shapes."""
-    kind = ctypes.c_void_p * count
+    kind, ours = ctypes.c_void_p * count, runtime.DeviceArray
 
     def run(arguments: Sequence[Any]) -> int:
-        return int(entry(kind(*map(runtime.dlpack_address, arguments)), len(arguments)))
+        tensors = [one if type(one) is ours else runtime.borrow(one) for one in arguments]
+        return int(entry(kind(*map(runtime.dlpack_address, tensors)), len(tensors)))
 
     return run

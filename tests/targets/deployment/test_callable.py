@@ -95,6 +95,29 @@ def test_parameters_of_torch_are_inputs(kernel: CompiledProgram) -> None:
     np.testing.assert_allclose(out, A @ B, rtol=1e-4, atol=1e-4)
 
 
+def negatives(array: np.ndarray[Any, Any]) -> Any:
+    """The negatives of what is stored, which torch has for ``conj().imag``, and DLPack has not."""
+    return pytest.importorskip("torch")._neg_view(torch_tensor(array.copy()))
+
+
+def test_tensors_of_torch_that_are_negatives_of_their_memory(kernel: CompiledProgram) -> None:
+    torch = pytest.importorskip("torch")
+    for given in (negatives(A), torch.nn.Parameter(negatives(A)), OnlyDLPack(-A)):
+        out = torch.zeros(64, 64)
+        kernel(given, torch_tensor(B), out)
+        np.testing.assert_allclose(out, -A @ B, rtol=1e-4, atol=1e-4)
+    written = negatives(A)
+    with pytest.raises(ValueError, match=r"argument 2 has torch's negative bit, .* writes C; pass"):
+        kernel(A, B, written)
+    np.testing.assert_array_equal(written.resolve_neg(), -A)
+
+
+def test_complex_tensors_are_refused(kernel: CompiledProgram) -> None:
+    given = torch_tensor(A).to(pytest.importorskip("torch").complex64).conj()
+    with pytest.raises(TypeError, match="argument 0 is of a type that TVM does not know; the prog"):
+        kernel(given, B, np.zeros_like(A))
+
+
 @pytest.mark.parametrize(
     ("dtype", "values"),
     [

@@ -30,6 +30,7 @@ def gemm() -> Any:
 def test_it_computes_what_the_kernel_does(gemm: Any) -> None:
     torch.testing.assert_close(gemm(A, B), A @ B)
     torch.testing.assert_close(torch.ops.schedlang_tests.gemm(A.t(), B), A.t() @ B)
+    torch.testing.assert_close(gemm(torch._neg_view(A), B), -A @ B)
     with torch.inference_mode():
         torch.testing.assert_close(gemm(A, B), A @ B)
 

@@ -1,0 +1,180 @@
+"""What primitives may copy: TVM 0.27 copies regions whole, before or behind all loops of a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer, ProofStrength
+
+from schedlang.tvm.parts import nests_of, placed_blocks, regions_of
+from schedlang.tvm.program import named_functions
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_module, get_realize, get_statement
+from schedlang.tvm.values import constant, found_in, holds
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors that a statement stores in, and all that it mentions."""
+
+    stored: list[Any]
+    mentioned: list[Any]
+
+    @classmethod
+    def of(cls, statement: Any) -> Tensors:
+        """Return the tensors of a statement; the regions that its blocks declare count."""
+        stored = [one.buffer for one in found_in(statement, tirx.BufferStore)]
+        read = [one.source for one in found_in(statement, TensorLoad)]
+        for block in found_in(statement, SBlock):
+            stored += [region.source for region in block.writes]
+            read += [region.source for region in block.reads]
+        return cls(stored, [*stored, *read])
+
+    def has(self, tensor: Any) -> bool:
+        """Return whether a tensor is mentioned."""
+        return holds(self.mentioned, tensor)
+
+    def passed_on(self, other: Tensors) -> Any | None:
+        """Return a tensor that one stores in and the other mentions."""
+        both = [(self.stored, other.mentioned), (other.stored, self.mentioned)]
+        return next((one for stored, used in both for one in stored if holds(used, one)), None)
+
+
+def require_alone(sch: TVMSchedule, tensor: Any, operation: str) -> None:
+    """Raise ValueError if other blocks are in the nest of one that stores in a tensor.
+
+    TVM stores padding around the outermost loop of the block, where others do not find it.
+    """
+    for func in named_functions(get_module(sch)).values():
+        for nest in nests_of(func):
+            stores = any(one.buffer.same_as(tensor) for one in found_in(nest, tirx.BufferStore))
+            if stores and len(placed_blocks(nest) or [None, None]) > 1:
+                raise ValueError(
+                    f"{operation} stores padding, and the loops that store in {tensor.name} "
+                    "surround other blocks; change the layout before compute_at"
+                )
+
+
+def require_only_writer(sch: TVMSchedule, block: Any, tensor: Any) -> None:
+    """Raise ValueError if another block stores in a tensor as well: it would not see the copy."""
+    own = get_statement(sch, block)
+    inside = found_in(own, SBlock)
+    for func in named_functions(get_module(sch)).values():
+        for other in found_in(func.body, SBlock):
+            innermost = not any(not one.same_as(other) for one in found_in(other, SBlock))
+            if not innermost or holds(inside, other):
+                continue
+            if any(one.buffer.same_as(tensor) for one in found_in(other, tirx.BufferStore)):
+                raise ValueError(
+                    f"block {other.name_hint} stores in {tensor.name} too, and would not be given "
+                    "the copy; do this before the blocks are taken apart"
+                )
+
+
+def require_new_values(sch: TVMSchedule, block: Any, index: int) -> None:
+    """Raise ValueError if what a block writes is computed from what was there before.
+
+    TVM lets the block update a copy that nobody has filled.
+    """
+    own = get_statement(sch, block)
+    if own.init is None and 0 <= index < len(own.writes):
+        tensor = own.writes[index].source
+        if any(region.source.same_as(tensor) for region in own.reads):
+            raise ValueError(
+                f"block {own.name_hint} updates {tensor.name} in place, and TVM would not fill the "
+                "copy first; do this before decompose_reduction, or leave it"
+            )
+
+
+def require_only_read(sch: TVMSchedule, block: Any, index: int) -> None:
+    """Raise ValueError if a block writes what is to be copied before it reads it."""
+    own = get_statement(sch, block)
+    if 0 <= index < len(own.reads):
+        tensor = own.reads[index].source
+        if any(region.source.same_as(tensor) for region in own.writes):
+            raise ValueError(
+                f"block {own.name_hint} writes {tensor.name} too, and TVM would leave what it "
+                "writes in the copy; do this before decompose_reduction, or leave it"
+            )
+
+
+def require_inside(sch: TVMSchedule, block: Any, role: str, index: int) -> None:
+    """Raise ValueError unless a block accesses a tensor within its bounds, whatever holds.
+
+    TVM copies the whole region, of which conditions may leave out what is outside of the tensor.
+    """
+    realize = get_realize(sch, block)
+    own = realize.block
+    regions = regions_of(own, role)
+    if not 0 <= index < len(regions):
+        return  # TVM says so
+    region = regions[index]
+    if not _is_inside(own, region) or not constant(realize.predicate):
+        raise ValueError(
+            f"block {own.name_hint} leaves out a part of its region of {region.source.name} by a "
+            "condition, and TVM would copy that as well; use cache_read or cache_write"
+        )
+
+
+def require_all_read(sch: TVMSchedule, block: Any, producers: Sequence[Any]) -> None:
+    """Raise ValueError if a block reads of its producers under a condition that leaves a part out.
+
+    TVM takes what the tensor has for all that the block computes.
+    """
+    own = get_statement(sch, block)
+    made = [region.source for one in producers for region in get_statement(sch, one).writes]
+    for region in own.reads:
+        if holds(made, region.source) and not _is_inside(own, region):
+            raise ValueError(
+                f"block {own.name_hint} reads {region.source.name} under a condition, and TVM "
+                "would compute only where the condition holds; use compute_at"
+            )
+
+
+def _is_inside(block: Any, region: Any) -> bool:
+    """Return whether a region is within its tensor's bounds, whatever a block's variables are."""
+    extents = {axis.var: constant(axis.dom.extent) for axis in block.iter_vars}
+    analyzer = None
+    for part, extent in zip(region.region, region.source.ty.shape, strict=True):
+        whole, known = constant(extent), extents.get(part.min)
+        single = constant(part.extent) == 1
+        if single and whole is not None and known is not None and known <= whole:
+            continue  # the usual case, without a proof
+        if analyzer is None:
+            analyzer = Analyzer()
+            for axis in block.iter_vars:
+                analyzer.bind(axis.var, axis.dom)
+        after = part.min + part.extent
+        within = (part.min >= 0, after <= extent)
+        if not all(analyzer.can_prove(one, ProofStrength.SYMBOLIC_BOUND) for one in within):
+            return False
+    return True
+
+
+def require_unshared(sch: TVMSchedule, block: Any, role: str, index: int) -> None:
+    """Raise ValueError if other blocks in a block's nest pass on a tensor to it, or take it.
+
+    TVM copies before or behind all loops of the nest.
+    """
+    own = get_statement(sch, block)
+    regions = regions_of(own, role)
+    if not 0 <= index < len(regions):
+        return  # TVM says so
+    tensor = regions[index].source
+    for func in named_functions(get_module(sch)).values():
+        for nest in nests_of(func):
+            blocks = found_in(nest, SBlock)
+            if not holds(blocks, own):
+                continue
+            inside = found_in(own, SBlock)
+            for other in blocks:
+                around = holds(found_in(other, SBlock), own)
+                if not around and not holds(inside, other) and Tensors.of(other).has(tensor):
+                    raise ValueError(
+                        f"block {other.name_hint} in the same loops uses {tensor.name} too, and "
+                        "TVM would copy it outside of these loops; do this before compute_at"
+                    )

@@ -125,6 +125,8 @@ class DistributionError(SchedlangError, ValueError):
 class WorkloadError(SchedlangError, ValueError):
     """A program cannot be a workload: dynamic shape, several functions, not schedulable.
 
+    Or it does not compute what the user's ``reference`` returns.
+
     Attributes
     ----------
     reason: what is wrong. remedy: what who wrote the program can do about it; may be empty. The

@@ -192,7 +192,8 @@ class Chooser:
     # -- building ------------------------------------------------------------------------------
 
     def _build(self, workload: Workload, key: str, mod: TensorProgram) -> CompiledFunction:
-        return self.cache.load(workload, key) or self.cache.build(workload, key, mod)
+        found = self.cache.load(workload, key)
+        return found or self.cache.build(workload, key, workload.labelled(mod))
 
     def _build_default(self, workload: Workload) -> CompiledFunction:
         """Build the default schedule, from a library or a trace that another process has left."""

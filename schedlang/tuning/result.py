@@ -27,6 +27,8 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     import pandas
 
+    from schedlang.tvm.program import TensorProgram
+
 
 @dataclass(frozen=True)
 class Best:
@@ -79,12 +81,16 @@ class Best:
         """The trace replayed on its workload; ``schedule.mod`` is the program."""
         return self.trace.replay()
 
+    @property
+    def _labelled(self) -> TensorProgram:
+        return self.trace.workload_or().labelled(self.schedule.mod)
+
     def build(self) -> Any:
         """Compile it: a callable on numpy arrays or TVM tensors that writes outputs in place.
 
         Where weights were packed ahead, it packs them in each call, which ``latency`` leaves out.
         """
-        return self._target.build(self.schedule.mod)
+        return self._target.build(self._labelled)
 
     def as_torch_op(self, name: str) -> Any:
         """Compile it into an operator of torch such as ``"mylib::gemm"``.
@@ -95,13 +101,13 @@ class Best:
 
     def export_library(self, path: str | Path) -> Path:
         """Compile it into a shared library that ``tvm.runtime.load_module`` loads."""
-        return self._target.export_library(self.schedule.mod, path)
+        return self._target.export_library(self._labelled, path)
 
     def export_c(
         self, path: str | Path, *, name: str | None = None, compiler: str | None = None
     ) -> Path:
         """Compile it into a library for C that needs no TVM, see ``Target.export_c``."""
-        return self._target.export_c(self.schedule.mod, path, name=name, compiler=compiler)
+        return self._target.export_c(self._labelled, path, name=name, compiler=compiler)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -56,6 +56,7 @@ def tune(
     transfer: bool = True,
     verify: Verify = True,
     inputs: Inputs | None = None,
+    outputs: Sequence[str] | None = None,
     tolerance: GivenTolerance | None = None,
     reference: ComputeReference | None = None,
     finals: int = 5,
@@ -100,6 +101,8 @@ def tune(
         in order or by name, or a function ``f(rng)`` that returns them, called for each draw with
         a ``numpy.random.Generator``. By default random values, see docs/tuning.md. Programs are
         verified on the given arrays only; records say so in their provenance.
+    outputs: names of arguments that are written before they are read, where that cannot be proven:
+        ``Workload.with_outputs`` has the rest, and makes what other functions take.
     tolerance: largest relative error of a right result, or ``(relative, absolute)`` as
         ``numpy.allclose`` takes them, or one of these for each output, in a dict by name. By
         default it follows from the types and the length of the sums.
@@ -142,7 +145,8 @@ def tune(
     raised as it is, and its attribute ``result`` is the result so far.
     """
     call = Call(TUNE, locals(), TRIALS if stop_when is None else TRIALS_WITH_RULES)
-    workload, trials, budget = as_workload(workload), call.trials, call.budget
+    stated = () if outputs is None else outputs
+    workload, trials, budget = as_workload(workload, outputs=stated), call.trials, call.budget
     call.steps.check(workload, call.target)
     given = space_of(search) if space is None else as_space(space)
     space = call.target.default_space() if given is None else given

@@ -13,6 +13,7 @@ from tvm_ffi import structural_map
 
 from schedlang.tvm import program
 from schedlang.tvm.parts import sequence
+from schedlang.tvm.stated_outputs import stated_outputs, with_stated_outputs
 from schedlang.tvm.values import found_in
 
 LAYOUT_FREE = "layout_free_buffers"
@@ -129,7 +130,8 @@ def split_packing(func: PrimFunc) -> SplitFunction | None:
     params = [tensors[source] for source in sources]
     allocated = [var for var in root.alloc_buffers if var in needed and var not in set(packed)]
     main = _function(func, params, root, later, allocated)
-    main = renew_defs(main.without_attr(LAYOUT_FREE))
+    stated = [place for place, source in enumerate(sources) if source in stated_outputs(func)]
+    main = renew_defs(with_stated_outputs(main.without_attr(LAYOUT_FREE), stated))
     return SplitFunction(main, packings, tuple(sources), count)
 
 

@@ -12,6 +12,7 @@ from tvm.ir import Call, TensorLoad
 from tvm_ffi import WalkResult, structural_map, structural_walk
 
 IF_THEN_ELSE = "prim.if_then_else"
+LIKELY = "prim.likely"
 COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 BINARY = (

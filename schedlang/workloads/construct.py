@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def from_te(
-    tensors: Sequence[TensorExpression], name: str | None = None, source: str = ""
+    tensors: Sequence[TensorExpression],
+    name: str | None = None,
+    source: str = "",
+    *,
+    outputs: Sequence[str] = (),
 ) -> Workload:
     """A workload from tensor expressions, its arguments in the order of ``tensors``.
 
@@ -25,6 +29,7 @@ def from_te(
     tensors: every placeholder and every result, as ``te.create_prim_func`` takes them.
     name: a name to display; by default the last tensor's name.
     source: a Python expression that makes the workload again, if there is one.
+    outputs: names of arguments that are outputs: see ``Workload.with_outputs``.
 
     Raises ``WorkloadError`` when something else is listed, or a placeholder is missing.
     """
@@ -59,18 +64,28 @@ def from_te(
             "and make one workload for each size",
         )
     mod = program.as_main(program.create_prim_func(tensors))
-    return Workload(mod, name or str(tensors[-1].op.name), source)
+    return Workload(mod, name or str(tensors[-1].op.name), source).with_outputs(outputs)
 
 
-def from_prim_func(func: TensorFunction, name: str | None = None) -> Workload:
-    """A workload from one PrimFunc; its own name serves when ``name`` is not given."""
+def from_prim_func(
+    func: TensorFunction, name: str | None = None, *, outputs: Sequence[str] = ()
+) -> Workload:
+    """A workload from one PrimFunc; its own name serves when ``name`` is not given.
+
+    ``outputs`` names arguments that are outputs: see ``Workload.with_outputs``.
+    """
     if not isinstance(func, program.TensorFunction):
         raise WorkloadError(f"from_prim_func takes a PrimFunc, not a {type(func).__name__}")
-    return Workload(program.as_main(func), name or program.symbol(func) or program.MAIN)
+    made = Workload(program.as_main(func), name or program.symbol(func) or program.MAIN)
+    return made.with_outputs(outputs)
 
 
 def from_module(
-    mod: TensorProgram, name: str | None = None, function: str | None = None
+    mod: TensorProgram,
+    name: str | None = None,
+    function: str | None = None,
+    *,
+    outputs: Sequence[str] = (),
 ) -> Workload:
     """A workload from one PrimFunc of a module.
 
@@ -79,6 +94,7 @@ def from_module(
     mod: a module; its other functions, Relax functions too, are ignored.
     name: a name to display; by default the function's name.
     function: the name of the PrimFunc; may be None if there is only one.
+    outputs: names of arguments that are outputs: see ``Workload.with_outputs``.
     """
     if not isinstance(mod, program.TensorProgram):
         raise WorkloadError(f"from_module takes an IRModule, not a {type(mod).__name__}")
@@ -99,14 +115,21 @@ def from_module(
         function = next(iter(functions))
     if function not in functions:
         raise WorkloadError(f"from_module: no PrimFunc {function!r} in the module; it has {listed}")
-    return from_prim_func(functions[function], name or function)
+    return from_prim_func(functions[function], name or function, outputs=outputs)
 
 
-def from_script(text: str, name: str | None = None, function: str | None = None) -> Workload:
+def from_script(
+    text: str,
+    name: str | None = None,
+    function: str | None = None,
+    *,
+    outputs: Sequence[str] = (),
+) -> Workload:
     """A workload from TVMScript text: one ``@T.prim_func(s_tir=True)`` or one ``@I.ir_module``.
 
     ``I`` and ``T`` are known there; lines that import them are skipped. Of a module with several
-    functions ``function`` names the one to take.
+    functions ``function`` names the one to take. ``outputs`` names arguments that are outputs: see
+    ``Workload.with_outputs``.
 
     The text is **executed as Python** by TVM's parser: read only text that you trust.
 
@@ -119,29 +142,31 @@ def from_script(text: str, name: str | None = None, function: str | None = None)
     except WorkloadError as error:
         raise WorkloadError(f"from_script: {error}") from error.__cause__
     if isinstance(parsed, program.TensorProgram):
-        return from_module(parsed, name, function)
+        return from_module(parsed, name, function, outputs=outputs)
     if function not in (None, program.symbol(parsed)):
         raise WorkloadError(
             f"from_script: no function {function!r}; the text has {program.symbol(parsed)!r}"
         )
-    return from_prim_func(parsed, name)
+    return from_prim_func(parsed, name, outputs=outputs)
 
 
-def as_workload(obj: Any) -> Workload:
+def as_workload(obj: Any, *, outputs: Sequence[str] = ()) -> Workload:
     """``obj`` as a workload: a Workload itself, a PrimFunc, an IRModule, or a list of te.Tensor.
+
+    ``outputs`` names arguments that are outputs: see ``Workload.with_outputs``.
 
     Raises ``WorkloadError`` for anything else.
     """
     if isinstance(obj, Workload):
-        return obj
+        return obj.with_outputs(outputs)
     if isinstance(obj, program.TensorFunction):
-        return from_prim_func(obj)
+        return from_prim_func(obj, outputs=outputs)
     if isinstance(obj, program.TensorProgram):
-        return from_module(obj)
+        return from_module(obj, outputs=outputs)
     if (
         isinstance(obj, list | tuple)
         and obj
         and all(isinstance(item, tensor_expressions.TensorExpression) for item in obj)
     ):
-        return from_te(obj)
+        return from_te(obj, outputs=outputs)
     raise not_a_program(obj)

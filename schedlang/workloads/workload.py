@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakValueDictionary
@@ -9,9 +10,15 @@ from weakref import WeakValueDictionary
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
 from schedlang.tvm.analysis.work import estimate_flops
-from schedlang.tvm.data_flow.roles import parameter_roles, uninitialised_updates
+from schedlang.tvm.data_flow.roles import (
+    parameter_roles,
+    refused_outputs,
+    uninitialised_updates,
+)
+from schedlang.tvm.data_flow.unwritten import uninitialised_results
 from schedlang.tvm.graph.positions import without_positions
 from schedlang.tvm.schedule import HeldProgram
+from schedlang.tvm.stated_outputs import OUTPUTS, stated_outputs, with_stated_outputs
 from schedlang.workloads.keys.structure import Structure, structure_of
 
 if TYPE_CHECKING:
@@ -30,7 +37,9 @@ class Argument:
     shape: extents in elements; ``()`` for a 0-d tensor.
     dtype: element type as TVM writes it, such as ``"float32"``.
     role: ``"output"`` when the program writes it, ``"inout"`` when it may also read what the caller
-        put there, else ``"input"``. Elements of an output that no block writes stay as they were.
+        put there, else ``"input"``. What is read after it was written is an output where that can
+        be proven, or ``Workload.with_outputs`` states it. Elements of an output that no block
+        writes stay as they were.
     """
 
     name: str
@@ -135,6 +144,59 @@ class Workload:
         """The program as TVMScript; ``from_script`` reads it back."""
         return str(self.mod.script())
 
+    def with_outputs(self, names: Sequence[str]) -> Workload:
+        """Return this workload with more outputs: arguments that are written before they are read.
+
+        ::
+
+            y: inout  ->  y: output
+
+        That follows from the program where it can be proven; name what only you know. An argument
+        that is an output without it changes nothing. Where a name does, it is an attribute of the
+        function, and the keys are those of another workload. Verification fills outputs with other
+        values before each call, so that a wrong statement shows as a wrong result.
+
+        Parameters
+        ----------
+        names: of arguments.
+
+        Raises ``WorkloadError`` for a name that no argument has, and for an argument that is never
+        written, or certainly read first.
+        """
+        listed = isinstance(names, Iterable) and not isinstance(names, str)
+        if not listed or not all(isinstance(name, str) for name in names):
+            raise WorkloadError(
+                f"workload {self.name!r}: outputs={names!r} is no list of names",
+                "list the names of arguments, as in outputs=['y']",
+            )
+        places = {argument.name: place for place, argument in enumerate(self.args)}
+        for name in names:
+            if name not in places:
+                raise WorkloadError(
+                    f"workload {self.name!r}: it has no argument {name!r} to be an output",
+                    f"its arguments are {', '.join(places)}",
+                )
+        stated = {*stated_outputs(self.func)}
+        stated |= {places[name] for name in names if self.args[places[name]].role != "output"}
+        if stated == {*stated_outputs(self.func)}:
+            return self
+        mod = program.as_main(with_stated_outputs(self.func, stated))
+        source = f"{self.source}.with_outputs({list(names)!r})" if self.source else ""
+        return Workload(mod, self.name, source)
+
+    def labelled(self, mod: TensorProgram) -> TensorProgram:
+        """Return one of its schedules that says which arguments are outputs, to be compiled.
+
+        Loops of a schedule may hide that they are written before they are read.
+        """
+        func = mod[program.MAIN]
+        found = zip(self.args, parameter_roles(func), strict=True)
+        hidden = [k for k, (one, role) in enumerate(found) if one.role == "output" != role]
+        if not hidden:
+            return mod
+        stated = with_stated_outputs(func, (*stated_outputs(func), *hidden))
+        return program.replace_functions(mod, {program.MAIN: stated})
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Workload):
             return NotImplemented
@@ -172,7 +234,24 @@ def _check(name: str, func: TensorFunction) -> tuple[Argument, ...]:
             f"store to the same elements of {tensor!r} in T.init(), under no condition; to add to "
             "what the caller passes, leave T.init() out",
         )
+    for block, result, tensor in uninitialised_results(func):
+        raise WorkloadError(
+            f"{where}: block {block!r} computes {result!r} from {tensor!r}, which nothing has "
+            "initialised, so it holds what was there before",
+            f"store to {tensor!r} before it is read: in a block of its own, or in T.init() of the "
+            "block that updates it; where the caller has its values, make it a parameter",
+        )
     parameters = program.parameters(func)
+    if any(not 0 <= place < len(parameters) for place in stated_outputs(func)):
+        raise WorkloadError(
+            f"{where}: its attribute {OUTPUTS!r} names an argument that it does not have",
+            f"it lists positions from 0 to {len(parameters) - 1}; with_outputs(names) sets it",
+        )
+    for name, reason in refused_outputs(func):
+        raise WorkloadError(
+            f"{where}: argument {name!r} is stated to be an output, and it is {reason}",
+            "leave it out of outputs=: the caller passes its values",
+        )
     roles = parameter_roles(func)
     arguments = tuple(
         Argument(p.name, _static_shape(where, k, p), p.dtype, role)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.tvm import program
 from schedlang.tvm.data_flow.roles import parameter_roles
+from schedlang.tvm.stated_outputs import stated_outputs
 from schedlang.tvm.symbolic import Served, served_of
 from schedlang.tvm.values import tensor_bytes
 
@@ -112,10 +113,12 @@ def _order(signature: Signature) -> tuple[bool, int]:
 
 
 def _signature(func: TensorFunction) -> Signature:
-    # Where no block says what it writes, everything may be written.
-    known = bool(program.block_realizes(func))
     described = program.parameters(func)
-    roles = parameter_roles(func) if known else ("inout",) * len(described)
+    if program.block_realizes(func):
+        roles = parameter_roles(func)
+    else:  # no block says what it writes: everything may be
+        stated = stated_outputs(func)
+        roles = tuple("output" if k in stated else "inout" for k in range(len(described)))
     parameters = tuple(
         Parameter(one.name, one.dtype, _shape(one), role if one.kind == "buffer" else "input")
         for one, role in zip(described, roles, strict=True)

@@ -19,7 +19,13 @@ from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.verify import Array, Numerics
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
-from schedlang.tvm.analysis.characters import is_polynomial, sums_narrowly, widened
+from schedlang.tvm.analysis.characters import (
+    is_polynomial,
+    jumps,
+    oscillates,
+    sums_narrowly,
+    widened,
+)
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.tvm.analysis.window import count_steps
@@ -170,6 +176,16 @@ class Binding:
     def is_polynomial(self) -> bool:
         """Whether the program is one that ``widening.is_polynomial`` describes."""
         return is_polynomial(self.unscheduled)
+
+    @cached_property
+    def oscillates(self) -> bool:
+        """Whether the program is one that ``characters.oscillates`` describes."""
+        return oscillates(self.unscheduled)
+
+    @cached_property
+    def jumps(self) -> bool:
+        """Whether the program is one that ``characters.jumps`` describes."""
+        return jumps(self.unscheduled)
 
     @cached_property
     def sums_narrowly(self) -> bool:

@@ -104,6 +104,13 @@ class Dataset:
             if value is not None:
                 memory.fill(np.abs(value))
 
+    def use_zeros(self) -> None:
+        """Put zeros in the place of floating-point inputs, until ``select``."""
+        self.version += 1
+        for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
+            if value is not None and is_floating(arg.dtype):
+                memory.fill(np.zeros_like(value))
+
     def keep(self, draws: Iterable[Draw]) -> None:
         """Keep the inputs of these draws, and of no others."""
         kept = self._values

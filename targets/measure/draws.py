@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.targets.measure.characters import KINDS
 from schedlang.tvm.analysis.characters import extremes_of, is_whole
+from schedlang.tvm.analysis.value_room import has_room_beyond
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.tvm.values import is_floating
@@ -22,6 +23,9 @@ WHOLE = "whole"
 ENDS = "ends"
 FAR_BELOW, FAR_ABOVE = "far below zero", "far above zero"
 BELOW, ABOVE = "below zero", "above zero"
+BEYOND = "beyond 32 bits"
+SCALED = (PLAIN, WIDE, SPECIAL)
+"""Characters whose numbers are multiplied by ``Draw.scale``."""
 SPREADS = (PLAIN, WIDE, SPECIAL, EDGES)
 """Characters of the draws, in order: the first has the inputs that programs are timed on."""
 WHOLE_SPREADS = (PLAIN, WHOLE, WIDE)
@@ -35,7 +39,10 @@ _TAMER = {
     ENDS: (ENDS,),
     FAR_BELOW: (FAR_BELOW, BELOW),
     FAR_ABOVE: (FAR_ABOVE, ABOVE),
+    BEYOND: (BEYOND,),
 }
+# Factors of tamer inputs. They are powers of two, so that a number keeps its bits.
+_SCALES = (2.0**-2, 2.0**-4, 2.0**-6)
 
 # Where the unscheduled program takes more steps, or its tensors more bytes, there are fewer draws.
 MANY_STEPS, _MOST_STEPS = 2e8, 2e9
@@ -58,22 +65,24 @@ class Draw:
     positive: positions of the floating-point arguments whose values must be positive.
     change: how these inputs are changed to reach other branches, see ``expected.changes.Changes``;
         None for those as they were drawn.
+    scale: factor of the floating-point arguments whose spread is in ``SCALED``.
     """
 
     number: int
     spreads: tuple[str, ...]
     positive: frozenset[int] = frozenset()
     change: int | None = None
+    scale: float = 1.0
 
     def to_json(self) -> list[Any]:
         """Return it as JSON values, for ``from_json``."""
-        return [self.number, list(self.spreads), sorted(self.positive), self.change]
+        return [self.number, list(self.spreads), sorted(self.positive), self.change, self.scale]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Draw:
         """Read the result of ``to_json``."""
-        number, spreads, positive, change = values
-        return cls(number, tuple(spreads), frozenset(positive), change)
+        number, spreads, positive, change, scale = values
+        return cls(number, tuple(spreads), frozenset(positive), change, scale)
 
 
 def plain_draw(args: Sequence[Argument], number: int = 0) -> Draw:
@@ -87,14 +96,17 @@ def spreads_of(mod: TensorProgram) -> tuple[str, ...]:
     Of sums and products of whole numbers, all elements count, not only those at the edges: their
     results are exact. Where it selects the greatest of many elements, all of them are negative on
     one draw; where it selects the least, positive. Where no operation rounds an argument, it has
-    the ends of its type on one draw. Where it asks whether conditions hold, there are as many draws
-    as there are kinds of truth values.
+    the ends of its type on one draw. Where it rounds to whole numbers, these have more than 32 bits
+    on one draw, if it has room for them. Where it asks whether conditions hold, there are as many
+    draws as there are kinds of truth values.
     """
     extremes = extremes_of(mod)
     ends = [ENDS] if never_rounded(mod) else []
     if not (extremes.greatest or extremes.least) and is_whole(mod):
         return (*WHOLE_SPREADS, *ends)
     spreads = [*SPREADS, *ends]
+    if has_room_beyond(mod):
+        spreads.append(BEYOND)
     if extremes.greatest:
         spreads.append(FAR_BELOW)
     if extremes.least:
@@ -139,6 +151,7 @@ def choose_draws(
     *,
     spreads: Sequence[str] = SPREADS,
     vary: bool = True,
+    drawn: Callable[[_T], Draw] | None = None,
 ) -> list[_T]:
     """Choose draws on which the results are numbers, and return what ``attempt`` found on them.
 
@@ -148,7 +161,8 @@ def choose_draws(
     NaN, or an infinity that the first does not give, one argument after the other is made plain,
     then all get a tamer spread. Empty where no first draw gives numbers; a later one that is not
     found is left out. Without ``vary`` the inputs are given: their draws differ in their number
-    only.
+    only. ``drawn`` returns the draw of what was found, where ``attempt`` may take a tamer one in
+    the place of the first: the later ones have its scale.
     """
     if not vary:
         draws = (plain_draw(args, number) for number in range(count))
@@ -161,7 +175,7 @@ def choose_draws(
     chosen: list[_T] = []
     for draw in _with_positive(plain, places):
         if (found := attempt(draw)) is not None:
-            chosen, plain = [found], draw
+            chosen, plain = [found], draw if drawn is None else drawn(found)
             break
     for number, spread in enumerate(spreads[1:count], start=1) if chosen else ():
         for draw in _tamer(replace(plain, number=number), spread, places):
@@ -170,6 +184,19 @@ def choose_draws(
                 chosen.append(found)
                 break
     return chosen
+
+
+def tamer_draws(draw: Draw, args: Sequence[Argument]) -> Iterator[Draw]:
+    """Yield first draws with smaller numbers, to be tried in the place of ``draw``.
+
+    None in the place of one where some floating-point arguments are positive, and others are not.
+    """
+    places = {
+        place for place, arg in enumerate(args) if arg.role != "output" and is_floating(arg.dtype)
+    }
+    if draw.number == 0 and draw.positive in (frozenset(), places):
+        for scale in _SCALES:
+            yield replace(draw, scale=scale)
 
 
 def _with_positive(plain: Draw, places: Sequence[int]) -> Iterator[Draw]:

@@ -190,6 +190,18 @@ class InProcessWorker(Dispatcher):
         header, blobs = reference.pack()
         return {"reference": header, "blobs": blobs, "spent": self._runner.stopwatch.take()}
 
+    def on_compare_given(self, request: Request) -> dict[str, Any]:
+        """Compare the unscheduled program, or a part of it, with the results of the binding."""
+        with faults(Status.BUILD_ERROR):
+            program = (
+                self._backend.compile(from_json(request.blobs[0].decode()))
+                if request.blobs
+                else self._unscheduled_program()
+            )
+        mismatch = self._runner.given_mismatch(program, part=bool(request.blobs))
+        compute_by_default()
+        return {"mismatch": mismatch, "spent": self._runner.stopwatch.take()}
+
     def on_build_reference(self, request: Request) -> dict[str, Any]:
         """Compile the unscheduled program, so that timing it starts at once."""
         self._unscheduled_program()

@@ -17,11 +17,13 @@ from schedlang.targets.measure.characters import alternating, levels, one_sided,
 from schedlang.targets.measure.draws import (
     ABOVE,
     BELOW,
+    BEYOND,
     EDGES,
     ENDS,
     FAR_ABOVE,
     FAR_BELOW,
     PLAIN,
+    SCALED,
     SPECIAL,
     SPREADS,
     WHOLE,
@@ -78,7 +80,9 @@ class InputSource:
     or **above zero**. That is the largest argument; the others change their sign with the first of
     several indices. A **whole** one has small integers other than 0. One of **ends** has the
     largest numbers of its type, the smallest, denormal ones, and all magnitudes; where its values
-    are rounded, it is special.
+    are rounded, it is special. One **beyond 32 bits** has numbers of either sign from 2**31 to
+    2**34 in half of its elements, and is wide in the others; integers are plain then. Plain, wide
+    and special numbers are multiplied by the draw's scale.
 
     A plain integer of 8 or 16 bits fills the range of its type. One of 32 bits and more may be an
     index: it stays below every extent above one, and below 128. ``uses.ranges`` replaces that
@@ -129,9 +133,10 @@ class InputSource:
         if arg.dtype == "bool":
             return truth_values(arg.shape, draw.number, rng)
         if is_floating(arg.dtype):
-            numbers = self._numbers(
-                place, self._permitted(place, kind), rng, positive=place in draw.positive
-            )
+            kind = self._permitted(place, kind)
+            numbers = self._numbers(place, kind, rng, positive=place in draw.positive)
+            if kind in SCALED and draw.scale != 1.0:
+                numbers = np.asarray(numbers * draw.scale)
             return numbers.astype(np.dtype(arg.dtype))
         limits = np.iinfo(np.dtype(arg.dtype))
         wanted = self.uses.ranges.get(place)
@@ -140,6 +145,7 @@ class InputSource:
             low, high = _narrowed(0, 0, wanted, limits)
             order = np.random.default_rng([self.seed, place])
             return spread.indices(arg, low, high, draw.number, order, rng).astype(limits.dtype)
+        kind = PLAIN if kind == BEYOND else kind
         free = kind != PLAIN and place in self.uses.free
         if free and (limits.bits <= _NARROW_BITS or self.room.bits):
             return self._integers(place, kind, limits, wanted, rng)
@@ -152,6 +158,8 @@ class InputSource:
         return values.astype(limits.dtype)
 
     def _permitted(self, place: int, kind: str) -> str:
+        if kind == BEYOND and not spread.reaches_beyond(self.args[place].dtype):
+            kind = SPECIAL
         if kind == ENDS and not (place in self.unrounded and self.room.special and self.room.ties):
             kind = SPECIAL
         if kind == SPECIAL and not (self.room.special and self.room.ties):
@@ -176,6 +184,8 @@ class InputSource:
             values = spread.special(arg, rng)
         elif kind == ENDS:
             values = spread.ends(arg, rng)
+        elif kind == BEYOND:
+            values = spread.beyond(arg.shape, rng)
         else:
             far = kind in (FAR_BELOW, FAR_ABOVE) and place == self._largest
             nearest = _FAR * spread.large_number(arg.dtype) if far else _NEAREST

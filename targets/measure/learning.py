@@ -13,7 +13,7 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.draws import WHOLE, Draw
+from schedlang.targets.measure.draws import MANY_STEPS, WHOLE, Draw
 from schedlang.targets.measure.expected.coverage import (
     Coverage,
     Values,
@@ -30,7 +30,10 @@ from schedlang.targets.measure.expected.reference import (
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.verify import Array, Numerics, compare, epsilon
-from schedlang.targets.worker.fault import faults
+from schedlang.targets.worker.fault import Fault, faults
+from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.program import MAIN
+from schedlang.tvm.stated_outputs import stated_outputs
 from schedlang.tvm.values import is_floating
 
 _PART = "a part of the unscheduled program"
@@ -47,8 +50,10 @@ def learn(
 
     Also returns the sides of its branches that no inputs take, as text. ``call`` runs it on
     ``data``, and ``others`` on all draws but the first, where it is given; ``wide`` is the same
-    program with wider numbers. Raises ``Fault`` as ``learn_reference`` does.
+    program with wider numbers. Raises ``Fault`` as ``learn_reference`` does, and where an argument
+    is read first that is stated to be an output.
     """
+    _check_stated(call, data, binding)
     first, call = call, others or call
     steady = Steadiness(
         call,
@@ -57,6 +62,8 @@ def learn(
         binding.tolerances,
         wide,
         polynomial=binding.is_polynomial,
+        oscillates=binding.oscillates,
+        jumps=binding.jumps,
     )
     reference = learn_reference(first, data, binding.draws, steady, call)
     if steady.wide is not None and binding.sums_narrowly and data.drawn:
@@ -67,6 +74,31 @@ def learn(
     reference = replace(reference, results=results, unscheduled=True)
     data.select(results[0].draw)
     return cover(reference, data, binding, lambda draw: learn_draw(call, data, draw, steady))
+
+
+def _check_stated(call: Callable[[], None], data: Dataset, binding: Binding) -> None:
+    """Run the program with two initial contents of what is stated to be an output.
+
+    Each element is the same after both calls, or as it was before them.
+    """
+    stated = stated_outputs(binding.unscheduled[MAIN])
+    if not stated:
+        return
+    data.restore()
+    before = data.contents()
+    first, _ = run_checked(call, data)
+    others = data.poison_otherwise()
+    second, _ = run_checked(call, data)
+    places = [place for place, arg in enumerate(data.args) if arg.role != "input"]
+    for place, held, one, other, two in zip(places, before, first, others, second, strict=True):
+        kept = (_bits(one) == _bits(held)) & (_bits(two) == _bits(other))
+        if place in stated and not (kept | (_bits(one) == _bits(two))).all():
+            raise Fault(
+                Status.WRONG_RESULT,
+                f"argument {place} is stated to be an output, and the program reads elements of it "
+                "that it has not written: leave it out of outputs=",
+            )
+    data.restore()
 
 
 def cover(
@@ -166,6 +198,34 @@ def part_mismatch(
     got = [value[mask] for value, mask in zip(expected, written, strict=True)]
     want = [value[mask] for value, mask in zip(values, written, strict=True)]
     return compare(got, want, data.output_types, binding.numerics, binding.tolerances)
+
+
+def given_mismatch(
+    call: Callable[[], None], data: Dataset, given: Reference, binding: Binding, *, part: bool
+) -> str | None:
+    """Say in one line how the unscheduled program differs from a user's results; None if nowhere.
+
+    ``call`` runs it on ``data``, or a ``part`` of it, on all draws; on the first only where it
+    takes long. What rounding explains is no difference, however small the user's tolerance is.
+    """
+    takes_long = part or count_steps(binding.unscheduled) > MANY_STEPS
+    for right in given.results[: 1 if takes_long else None]:
+        data.select(right.draw)
+        if part:
+            values, written = learn_windows(call, data)
+            outputs = [
+                np.where(mask, value, expected)
+                for value, mask, expected in zip(values, written, right.expected, strict=True)
+            ]
+        else:
+            outputs, _ = run_checked(call, data)
+        reasons = [
+            right.mismatch(outputs, data.output_types, binding.numerics, allowed, data.values)
+            for allowed in ((), binding.tolerances)
+        ]
+        if all(reasons):
+            return f"draw {right.draw.number}, {reasons[-1]}"
+    return None
 
 
 def learn_windows(call: Callable[[], None], data: Dataset) -> tuple[list[Array], list[Array]]:

@@ -6,10 +6,11 @@ Also what it tells a user whose unscheduled program crashes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.binding import Binding
@@ -22,6 +23,8 @@ from schedlang.targets.target import Target
 from schedlang.targets.worker.exit import describe_signal
 from schedlang.targets.worker.request import Reply
 from schedlang.tvm.analysis.races.determinism import determinism
+from schedlang.tvm.analysis.window import window_of
+from schedlang.tvm.program import to_json
 from schedlang.workloads.workload import Workload
 
 _DIVISION = "SIGFPE"
@@ -79,12 +82,18 @@ class Preparation:
         self.first_call = math.nan
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
         self._given_timeout = run_timeout
+        self._given_is_checked = not verifies
         self.workload, self.problem = workload, problem
         self._target, self._policy = target, policy
 
     def find(self, learn: Learn) -> bool:
         """Find the right results; False where the deadline comes first."""
-        found = results_of(self.problem, self.binding.inputs, self.binding.draws)
+        found = results_of(
+            self.problem,
+            self.binding.inputs,
+            self.binding.draws,
+            judges_first=self.binding.oscillates and not self.is_large,
+        )
         if found is None:
             space = self._target.default_space()
             first = find_reference(
@@ -102,6 +111,32 @@ class Preparation:
                 self.run_timeout = max(RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
         self.binding = replace(self.binding, verifies=True, reference=found)
         self.done = True
+        return True
+
+    def check_given(self, compare: Callable[[Sequence[bytes]], Reply | None]) -> bool:
+        """Compare the user's results with what the unscheduled program computes, once.
+
+        False where the deadline comes first. Nothing is compared where the program cannot be run,
+        and of a large workload a part that can be computed alone. ``compare`` is as
+        ``Executor.compare_given``. Raises ``WorkloadError`` that says what differs.
+        """
+        if self._given_is_checked or self.problem.reference is None:
+            return True
+        part: list[bytes] = []
+        if self.is_large:
+            window = window_of(self.workload.mod, self._policy.window_steps)
+            part = [] if window is None else [to_json(window).encode()]
+        if part or not self.is_large:
+            reply = compare(part)
+            if reply is None:
+                return False
+            if reply.ok and (mismatch := reply.header["mismatch"]) is not None:
+                raise WorkloadError(
+                    "the unscheduled program does not compute what reference= returns "
+                    f"(got is the program's, expected the function's): {mismatch}",
+                    "correct the one that is wrong; if both are right, give tolerance=",
+                )
+        self._given_is_checked = True
         return True
 
 

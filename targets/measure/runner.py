@@ -20,7 +20,13 @@ from schedlang.targets.measure.expected.narrow import WideProgram
 from schedlang.targets.measure.expected.reference import Reference, learn_draw, learn_reference
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
-from schedlang.targets.measure.learning import cover, learn, part_mismatch, unreached_by
+from schedlang.targets.measure.learning import (
+    cover,
+    given_mismatch,
+    learn,
+    part_mismatch,
+    unreached_by,
+)
 from schedlang.targets.measure.timing import Timing, TimingPolicy, warm_up
 from schedlang.targets.measure.verification.policy import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
@@ -143,6 +149,22 @@ class CandidateRunner:
         data.select(found.results[0].draw)
         self.reference = found
         return found
+
+    def given_mismatch(self, unscheduled: Program, *, part: bool = False) -> str | None:
+        """Say in one line how the unscheduled program differs from a user's results, if it does.
+
+        ``part`` says that ``unscheduled`` is a part of it. Raises ``Fault`` when it fails.
+        """
+        assert self.reference is not None
+        with self.stopwatch.timing("references"), self._backend.running():
+            self._backend.poison_workspaces(self._data.fill)
+            return given_mismatch(
+                lambda: self._caller.call(unscheduled),
+                self._data,
+                self.reference,
+                self._binding,
+                part=part,
+            )
 
     def run(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 
 from schedlang.targets.measure.characters import MOST, levels
 from schedlang.targets.measure.verify import Array
+from schedlang.tvm.analysis.value_room import BITS_BEYOND
 from schedlang.workloads.workload import Argument
 
 # Decades of the magnitudes of wide numbers, which are half of them; the other half is uniform.
@@ -34,6 +35,10 @@ _SMALL = {
 }
 _MOST_WHOLE = {"float32": 3, "float64": 3}
 _SMALL_FLOAT8 = (-2,)
+# Powers of two between which numbers are that no integer of 32 bits holds.
+_LEAST_BEYOND, _MOST_BEYOND = 31, BITS_BEYOND
+MOST_BEYOND = 2.0**BITS_BEYOND
+"""Above the magnitudes of ``beyond``."""
 # The part of floating-point numbers at the ends of their type, where these are drawn.
 _END_PART = 0.4
 # Where integers are mostly ends, the part of the end that is the farther from zero; and the part of
@@ -90,6 +95,27 @@ def ends(arg: Argument, rng: np.random.Generator) -> Array:
     eighth = found.size // 8
     found[:eighth], found[eighth : 2 * eighth] = -most / 4, most / 4
     return np.asarray(found.reshape(arg.shape))
+
+
+def reaches_beyond(dtype: str) -> bool:
+    """Whether a floating-point type has the numbers of ``beyond``."""
+    most = float(ml_dtypes.finfo(np.dtype(dtype)).max)  # type: ignore[no-untyped-call]
+    return most > MOST_BEYOND
+
+
+def beyond(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return numbers of which half are whole in no type of 32 bits: from 2**31 to 2**34.
+
+    They lie between two integers where the type has such numbers, so that rounding errors do not
+    take them to another one. The others are wide.
+    """
+
+    def draw(size: int) -> Array:
+        large = np.floor(2.0 ** rng.uniform(_LEAST_BEYOND, _MOST_BEYOND, size))
+        large = np.minimum(large, MOST_BEYOND - 1) + rng.choice([0.25, 0.75], size)
+        return np.asarray(large * rng.choice([-1.0, 1.0], size))
+
+    return np.where(rng.random(shape) < 0.5, _filled(shape, draw), wide(shape, rng))
 
 
 def large_number(dtype: str) -> float:

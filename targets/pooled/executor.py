@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.workloads.workload import Workload
 
@@ -65,6 +65,15 @@ class Executor(ABC):
         return self.runners.ask_first(
             Request({"request": "learn"}, tuple(programs), seconds), until
         )
+
+    def compare_given(self, until: float, part: Sequence[bytes]) -> Reply | None:
+        """Compare the unscheduled program with the binding's results; None at ``until``.
+
+        Where ``part`` has a part of the program, that is compared. The reply's ``mismatch`` is
+        None where nothing differs.
+        """
+        request = Request({"request": "compare_given"}, tuple(part), START_TIMEOUT)
+        return self.runners.ask_first(request, until)
 
     # -- stages ----------------------------------------------------------------------------------
 

@@ -189,6 +189,8 @@ class PooledMeasurer(Measurer):
             if not found:
                 return False
             self._executor.rebind(*self._binding_requests(replaces=True))
+        if not preparation.check_given(partial(self._executor.compare_given, until)):
+            return False
         requests = self._executor.requests
         self._executor.requests = replace(requests, run_timeout=preparation.run_timeout)
         return True

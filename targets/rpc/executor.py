@@ -84,19 +84,31 @@ class RPCExecutor(Executor):
 
     def learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
         """Build the programs here, and run them on a server that is free."""
+        return self._on_any_server(
+            {"request": "reference", "reply": True}, until, programs, seconds
+        )
+
+    def compare_given(self, until: float, part: Sequence[bytes]) -> Reply | None:
+        header = {"request": "compare_given", "is_part": bool(part)}
+        return self._on_any_server(header, until, part, START_TIMEOUT)
+
+    def _on_any_server(
+        self, header: dict[str, Any], until: float, programs: Sequence[bytes], seconds: float
+    ) -> Reply | None:
+        """Build programs, by default the unscheduled one; make a request about their libraries."""
         libraries = []
         for place, program in enumerate(programs or (self._program,)):
-            header: dict[str, Any] = {"request": "build", "name": f"first{place}"}
-            reply = self.runners.ask_first(Request(header, (program,), seconds), until)
+            build: dict[str, Any] = {"request": "build", "name": f"first{place}"}
+            reply = self.runners.ask_first(Request(build, (program,), seconds), until)
             if reply is None or not reply.ok:
                 return reply
             libraries.append(reply.header["library"])
         part = libraries[1] if len(libraries) > 1 else None
-        learning = {"request": "reference", "library": libraries[0], "part": part, "reply": True}
+        asked = {**header, "library": libraries[0], "part": part}
         stages = (
             self._reserve(),
             self._connect(run=seconds, reference=seconds),
-            Request(learning, timeout=seconds + _GRACE_SECONDS),
+            Request(asked, timeout=seconds + _GRACE_SECONDS),
         )
         for _ in range(_LEARNING_TRIES):
             for request in stages:

@@ -117,6 +117,17 @@ class RPCWorker(Dispatcher):
 
         return self._in_session(learn)
 
+    def on_compare_given(self, request: Request) -> dict[str, Any]:
+        """Compare the unscheduled program there, or a part, with the results of the binding."""
+
+        def compare(backend: RPCBackend, server: str) -> dict[str, Any]:
+            runner = CandidateRunner(backend, self._binding)
+            program = backend.load(Path(request.header["library"]))
+            mismatch = runner.given_mismatch(program, part=request.header["is_part"])
+            return {"mismatch": mismatch}
+
+        return self._in_session(compare)
+
     def on_run(self, request: Request) -> dict[str, Any]:
         """Time a library there, compare its results, and end the session."""
 

@@ -267,6 +267,23 @@ class PooledContract(MeasurerContract):
         assert [found[0].status, found[1].status] == [Status.OK, Status.WRONG_RESULT]
         assert ready._preparation.binding.reference is not None
 
+    @pytest.mark.parametrize("large", [False, True])
+    def test_a_users_results_that_the_program_does_not_give_end_it(
+        self, ready: PooledMeasurer, monkeypatch: pytest.MonkeyPatch, large: bool
+    ) -> None:
+        if large:  # a part of the program is compared
+            monkeypatch.setattr(ready, "_large", LargePolicy(steps=2e4, window_steps=2e4))
+            monkeypatch.setattr(ready, "_preparations", OrderedDict())
+        wrong = Problem(verify="all", reference=lambda a, b: a @ b.T)
+        ready.bind(WORKLOAD, wrong)
+        for _ in range(2):
+            with pytest.raises(WorkloadError, match=r"reference= returns .* of 4096 elements dif"):
+                measured(ready, GOOD)
+        with pytest.raises(WorkloadError, match=r"at \[\d+, \d+\] got .*, expected .* error"):
+            _ = ready.reference_latency
+        ready.bind(WORKLOAD, Problem(verify="all", reference=np.matmul))
+        assert measured(ready, GOOD)[0].verified
+
     def test_a_large_workload_is_verified_with_results_that_were_computed_once(
         self, ready: PooledMeasurer, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -8,11 +8,11 @@ from tvm_ffi import structural_map, structural_walk
 
 from schedlang import errors
 from schedlang.tvm.analysis.inverse_bounds import Unreadable
-from schedlang.tvm.analysis.races.intervals import Unbounded
+from schedlang.tvm.analysis.races.counting import Uncountable
 from schedlang.tvm.graph.indices import Unencodable
 
 KINDS = [
-    Unencodable, Unreadable, Unbounded, errors.NotApplicable, errors.WorkloadError,
+    Unencodable, Unreadable, Uncountable, errors.NotApplicable, errors.WorkloadError,
     errors.DatabaseError, errors.SpaceError, errors.TargetError, KeyboardInterrupt, SystemExit,
     RecursionError, OverflowError, TimeoutError, ZeroDivisionError, ValueError, MemoryError,
 ]  # fmt: skip

@@ -215,6 +215,7 @@ WORDS: Mapping[str, Word] = {
             "stop_roofline": options.StopRoofline,
         },
     ),
+    "outputs": Word(list[str] | None),
     "tags": Word(list[str] | None, flag="tag"),
     "scheduler": Word(
         str,

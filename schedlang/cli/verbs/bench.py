@@ -20,7 +20,7 @@ from schedlang.printed import nearest
 from schedlang.tuning.options import TUNE, Option
 
 # What is of one workload, and what needs an object that serves one call.
-_OF_ONE = ("inputs", "tolerance", "reference", "measurer", "hosts", "callbacks")
+_OF_ONE = ("inputs", "outputs", "tolerance", "reference", "measurer", "hosts", "callbacks")
 _HELP = {
     "trials": "maximum number of candidates to measure of each kernel; by default what the suite "
     "says, else 64",

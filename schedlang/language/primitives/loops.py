@@ -8,6 +8,7 @@ from schedlang.instructions.arguments import Block, BlockOrLoop, Factors, Loop
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.primitives.declare import overlapping, primitive
 from schedlang.language.primitives.tvm_draws import at_drawn_place
+from schedlang.tvm.analysis import loop_kinds
 from schedlang.tvm.schedule import forms, sums
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
@@ -91,17 +92,28 @@ class LoopPrimitives:
     def add_unit_loop(self, block_or_loop: BlockOrLoop) -> LoopRV:
         """Add a loop of extent 1 around a block or a loop: ``C  ->  for u in 1: C``."""
 
-    @primitive("Parallel", about_loops=True)
+    @primitive("Parallel", loop_kinds.parallel, about_loops=True)
     def parallel(self, loop: Loop) -> None:
-        """Run the iterations on the CPU's cores: ``for i  ->  parallel i``."""
+        """Run the iterations on the CPU's cores: ``for i  ->  parallel i``.
 
-    @primitive("Vectorize", forms.vectorize, about_loops=True)
+        It must be proven that no iteration stores what another one accesses, or that they store
+        the same values.
+        """
+
+    @primitive("Vectorize", loop_kinds.vectorize, about_loops=True)
     def vectorize(self, loop: Loop) -> None:
-        """Run the iterations in vector lanes: ``for i in 16  ->  vectorized i in 16``."""
+        """Run the iterations in vector lanes: ``for i in 16  ->  vectorized i in 16``.
 
-    @primitive("Bind", tvm_primitives.bind, about_loops=True)
+        It must be proven that no iteration stores what another one reads.
+        """
+
+    @primitive("Bind", loop_kinds.bind, about_loops=True)
     def bind(self, loop: Loop, thread_axis: str) -> None:
-        """Run the iterations on GPU threads: ``for i  ->  i = threadIdx.x``."""
+        """Run the iterations on GPU threads: ``for i  ->  i = threadIdx.x``.
+
+        It must be proven that no thread stores in global memory what another one accesses there,
+        but for reductions across threads.
+        """
 
     @primitive("Unroll", about_loops=True)
     def unroll(self, loop: Loop) -> None:

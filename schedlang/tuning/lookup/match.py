@@ -76,12 +76,16 @@ class Match:
         made = self.schedule.mod[program.MAIN]
         return program.with_parameters(made, self._order, func)
 
+    @property
+    def _labelled(self) -> TensorProgram:
+        return self.workload.labelled(self.mod)
+
     def build(self) -> Any:
         """Compile it: a callable on numpy arrays, see ``targets.build_callable``.
 
         Where weights were packed ahead, it packs them in each call, which ``latency`` leaves out.
         """
-        return self._target.build(self.mod)
+        return self._target.build(self._labelled)
 
     def as_torch_op(self, name: str) -> Any:
         """Compile it into an operator of torch such as ``"mylib::gemm"``.
@@ -92,13 +96,13 @@ class Match:
 
     def export_library(self, path: str | Path) -> Path:
         """Compile it into a shared library, which can be loaded without Python."""
-        return self._target.export_library(self.mod, path)
+        return self._target.export_library(self._labelled, path)
 
     def export_c(
         self, path: str | Path, *, name: str | None = None, compiler: str | None = None
     ) -> Path:
         """Compile it into a library for C that needs no TVM, see ``Target.export_c``."""
-        return self._target.export_c(self.mod, path, name=name, compiler=compiler)
+        return self._target.export_c(self._labelled, path, name=name, compiler=compiler)
 
     def __str__(self) -> str:
         shown = describe_latency(self.latency, self.workload.flops)

@@ -123,6 +123,15 @@ TUNE = (
         identity="given",
     ),
     Option(
+        "outputs",
+        "Sequence[str] | None",
+        "names of arguments that are written before they are read, where that cannot be proven",
+        None,
+        MEASURING,
+        more="see [outputs](tuning.md#outputs)",
+        identity="key",
+    ),
+    Option(
         "tolerance",
         "GivenTolerance | None",
         "largest relative error of a right result; with a second number, the absolute one",

@@ -12,12 +12,14 @@ from tvm.ir import Call, IRModule, TensorLoad
 from schedlang.tvm.parts import reduces
 from schedlang.tvm.program import MAIN, block_realizes, from_json, to_json
 from schedlang.tvm.values import (
+    called,
     choice_of,
     dtype_of,
     found_in,
     has_loads,
     holds,
     is_floating,
+    is_integer,
     loads_of,
 )
 
@@ -75,8 +77,35 @@ def _reads(expression: Any, tensors: list[Any]) -> bool:
 WIDE = "float64"
 NARROW = ("float16", "bfloat16")
 _OTHER = "float32"
+# Functions that turn an error of a large number into one of a small result: periodic ones, and
+# those that give whole numbers.
+_PERIODIC = ("sin", "cos", "tan")
+_ROUNDING = ("floor", "ceil", "trunc", "round", "nearbyint", "fmod")
+_WHOLE_PARTS = (tirx.FloorDiv, tirx.FloorMod, tirx.Mod)
 # Calls whose meaning depends on the bits of a number, or on its type.
 _OPAQUE = ("reinterpret", "call_extern", "call_pure_extern", "call_llvm_intrin", "call_packed")
+
+
+def jumps(mod: IRModule) -> bool:
+    """Whether a program rounds floating-point elements to whole numbers, or takes remainders."""
+    for node in found_in(mod[MAIN].body, (Call, tirx.Cast, *_WHOLE_PARTS)):
+        if isinstance(node, Call):
+            rounds = called(node).rpartition(".")[2] in _ROUNDING
+        elif isinstance(node, tirx.Cast):
+            rounds = is_integer(node) and is_floating(node.value)
+        else:
+            rounds = is_floating(node)
+        if rounds and has_loads(node):
+            return True
+    return False
+
+
+def oscillates(mod: IRModule) -> bool:
+    """Whether it ``jumps``, or computes sines, cosines or tangents of elements."""
+    return jumps(mod) or any(
+        called(call).rpartition(".")[2] in _PERIODIC and has_loads(call)
+        for call in found_in(mod[MAIN].body, Call)
+    )
 
 
 def widened(mod: IRModule) -> IRModule | None:

@@ -8,7 +8,8 @@ statements outside of blocks. The conditions here exclude those as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import Any
 
 from tvm import tirx
@@ -23,6 +24,7 @@ from schedlang.tvm.parts import is_reduced, is_spatial, parts_of, sequence_of
 from schedlang.tvm.schedule import (
     TVMSchedule,
     get_loops,
+    get_module,
     get_realize,
     get_sref,
     get_state,
@@ -33,6 +35,7 @@ from schedlang.tvm.values import constant, found_in, holds, mentions
 
 _flags_of = _ffi_api.ScheduleStateGetCachedFlags
 _AFFINE, _COVERED, _PIPELINE = range(3)
+_GLOBAL = "global"
 _THREADED = (tirx.ForKind.PARALLEL, tirx.ForKind.THREAD_BINDING)
 
 
@@ -44,12 +47,50 @@ def has_independent_iterations(sch: TVMSchedule, loop: Any) -> bool:
     one writer; blocks that read it come later in the iteration, and read what the same iteration
     wrote. A buffer that outlives an iteration gets each element from one iteration.
     """
-    stmt = get_statement(sch, loop)
     realizes: list[Any] = []
-    if not _collect(stmt.body, realizes) or not realizes:
+    if not _collect(get_statement(sch, loop).body, realizes, _THREADED) or not realizes:
         return False
-    if not all(_is_regular(sch, realize) for realize in realizes):
+    return _are_regular(sch, loop, realizes) and _are_independent(sch, loop, realizes)
+
+
+def may_run_in_threads(sch: TVMSchedule, loop: Any, *, cooperating: bool) -> bool:
+    """Return whether threads of a GPU may run the iterations of a loop, and no race can result.
+
+    They may as in ``has_independent_iterations``, and with threads inside. Only global memory
+    counts. Threads of one block, which are ``cooperating``, may also share the reduction of a
+    block.
+    """
+    stmt = get_statement(sch, loop)
+    found: list[Any] = []
+    if not _collect(stmt.body, found, (tirx.ForKind.PARALLEL,)) or not found:
         return False
+    stored = {
+        buffer
+        for realize in found
+        for region in realize.block.writes[:]
+        if str((buffer := region.source).scope()) == _GLOBAL
+    }
+    if not stored:
+        return True
+    realizes = [realize for realize in found if not stored.isdisjoint(_accessed(realize.block))]
+    if not _are_regular(sch, loop, realizes):
+        return False
+    if cooperating and len(realizes) == 1:
+        moved = moved_axes(realizes[0], stmt.loop_var)
+        if moved and all(map(is_reduced, moved)):
+            return True
+    return _are_independent(sch, loop, realizes)
+
+
+def _are_regular(sch: TVMSchedule, loop: Any, realizes: list[Any]) -> bool:
+    """Return whether blocks are regular, and access tensors by the names that these have."""
+    regular = all(_is_regular(sch, realize) for realize in realizes)
+    return regular and not _has_other_names(sch, loop, realizes)
+
+
+def _are_independent(sch: TVMSchedule, loop: Any, realizes: list[Any]) -> bool:
+    """Return whether regular blocks pass nothing from one iteration of a loop to another one."""
+    stmt = get_statement(sch, loop)
     if constant(stmt.extent) == 1:
         return True
     moved = [moved_axes(realize, stmt.loop_var) for realize in realizes]
@@ -150,15 +191,49 @@ def _blocks_in(stmt: Any) -> Iterator[Any]:
             yield from _blocks_in(part)
 
 
-def _collect(stmt: Any, realizes: list[Any]) -> bool:
-    """Collect the blocks of a statement; False if there is more than blocks and serial loops."""
+def _collect(stmt: Any, realizes: list[Any], excluded: Collection[Any]) -> bool:
+    """Collect the blocks of a statement; False if there is more than blocks and loops.
+
+    ``excluded`` are the kinds of loops that it may not have.
+    """
+    while isinstance(stmt, tirx.For):
+        if stmt.kind in excluded:
+            return False
+        stmt = stmt.body
     if isinstance(stmt, SBlockRealize):
         realizes.append(stmt)
         return True
-    serial = isinstance(stmt, tirx.For) and int(stmt.kind) not in _THREADED
-    if not serial and not isinstance(stmt, tirx.SeqStmt):
+    return isinstance(stmt, tirx.SeqStmt) and all(
+        _collect(part, realizes, excluded) for part in stmt.seq[:]
+    )
+
+
+def _has_other_names(sch: TVMSchedule, loop: Any, realizes: list[Any]) -> bool:
+    """Return whether blocks in a loop access what is neither an argument nor allocated around it.
+
+    That is another name for a part of a tensor, or for all of it.
+    """
+    used = frozenset[Any]().union(*(_accessed(realize.block) for realize in realizes))
+    left = used - _TENSORS
+    if not left:
         return False
-    return all(_collect(part, realizes) for part in parts_of(stmt))
+    known: set[Any] = set()
+    sref = get_sref(sch, loop).parent
+    while sref is not None:
+        if isinstance(sref.stmt, SBlock):
+            known.update(sref.stmt.alloc_buffers[:])
+        sref = sref.parent
+    mod = get_module(sch)
+    known.update(*(mod[place].params[:] for place in mod.get_global_vars()))
+    if len(_TENSORS) > _MOST_TENSORS:
+        _TENSORS.clear()
+    _TENSORS.update(left & known)
+    return not left <= known
+
+
+_TENSORS: set[Any] = set()
+"""Some that are no other names: a tensor stays what it is."""
+_MOST_TENSORS = 4096
 
 
 def _flag(sch: TVMSchedule, sref: Any, which: int) -> bool:
@@ -166,27 +241,46 @@ def _flag(sch: TVMSchedule, sref: Any, which: int) -> bool:
 
 
 def _is_regular(sch: TVMSchedule, realize: Any) -> bool:
-    block = realize.block
+    form = _form_of(realize.block)
+    return form == _COMPLETE or (
+        form == _REDUCTION and _flag(sch, get_sref(sch, realize.block), _AFFINE)
+    )
+
+
+_IRREGULAR, _COMPLETE, _REDUCTION = range(3)
+
+
+# Most blocks stay as they are while the loops around them change. A block that is kept here is not
+# changed in place: TVM copies what others refer to.
+@lru_cache(maxsize=256)
+def _accessed(block: Any) -> frozenset[Any]:
+    """Return the tensors that a block reads and writes."""
+    return frozenset(region.source for region in (*block.reads[:], *block.writes[:]))
+
+
+@lru_cache(maxsize=256)
+def _form_of(block: Any) -> int:
+    """Return whether a block is complete, or a reduction if its bindings are affine."""
     written = block.writes[:]
     if not written:
-        return False  # it is there for another effect than storing
+        return _IRREGULAR  # it is there for another effect than storing
+    reads = block.reads[:]
     own = [
-        (read, write)
-        for read in block.reads
-        for write in written
-        if read.source.same_as(write.source)
+        (read, write) for read in reads for write in written if read.source.same_as(write.source)
     ]
     axes = block.iter_vars[:]
     if not own and all(is_spatial(axis) for axis in axes):
-        return True
-    if block.init is None or not _flag(sch, get_sref(sch, block), _AFFINE):
-        return False
+        return _COMPLETE
+    if block.init is None:
+        return _IRREGULAR
     reduced = [axis.var for axis in axes if not is_spatial(axis)]
     if not all(is_spatial(axis) or is_reduced(axis) for axis in axes):
-        return False
+        return _IRREGULAR
     if not all(structural_equal(read.region, write.region) for read, write in own):
-        return False
-    return not any(mentions(dom.min, reduced) for write in written for dom in write.region)
+        return _IRREGULAR
+    if any(mentions(dom.min, reduced) for write in written for dom in write.region):
+        return _IRREGULAR
+    return _REDUCTION
 
 
 def _flows_forward(sch: TVMSchedule, realizes: list[Any], writer: int, buffer: Any) -> bool:

@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
 
+from schedlang.tvm.analysis.characters import jumps
 from schedlang.tvm.parts import Regions, is_reduced, parts_of, reduces
 from schedlang.tvm.program import MAIN, block_realizes
 from schedlang.tvm.values import (
@@ -32,9 +33,16 @@ _CHECKED_BITS = 32
 _TRIED = (64, 63, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
 # Magnitudes of the others while one argument is as large as it may be.
 SMALL_BITS = 4
+BITS_BEYOND = 34
+"""Floating-point numbers beyond 32 bits are below two to this power."""
+# What integers are bounded by meanwhile: small ones, and all of short types.
+_BITS_BESIDE = 16
+# Functions that make a number larger by one at most.
+_NEAR = ("floor", "ceil", "trunc", "round", "nearbyint", "abs", "fabs", "likely")
 # What is not known of a number: a loop variable, or a number that was rounded to an integer.
 _UNKNOWN = 1 << 16
 _ANY = (-_UNKNOWN, _UNKNOWN)
+_ENDLESS = (-(1 << 1100), 1 << 1100)
 _DIVISIONS = (tirx.Div, tirx.FloorDiv)
 _REMAINDERS = (tirx.Mod, tirx.FloorMod)
 _EXTREMA = (tirx.Min, tirx.Max)
@@ -84,6 +92,25 @@ def value_room(mod: IRModule) -> ValueRoom:
     bits = _integer_bits(func)
     each, alone = _single_bits(func, bits) if bits else ({}, {})
     return ValueRoom(bits, not narrow, not casts, not _finds_places(func), each, alone)
+
+
+def has_room_beyond(mod: IRModule) -> bool:
+    """Whether a program rounds numbers to whole ones, and these may have more than 32 bits.
+
+    They may where it converts none to an integer of a type that does not hold it, and no index
+    depends on elements.
+    """
+    func = mod[MAIN]
+    if not jumps(mod) or found_in(func.body, (tirx.While, tirx.Bind, tirx.Let)):
+        return False
+    accesses = found_in(func.body, (TensorLoad, tirx.BufferStore))
+    if any(has_loads(index) for access in accesses for index in access.indices):
+        return False
+    try:
+        _Reach(func).check(func.body, 1)
+    except OverflowError:
+        return False
+    return True
 
 
 def _open_casts(body: Any) -> Iterator[Any]:
@@ -187,7 +214,7 @@ class _Magnitudes:
     def _store(self, buffer: Any, value: Any, times: int) -> None:
         before = self._stored.get(buffer, (0, 0))
         stored = self._of(value)
-        if not is_integer(buffer):
+        if not self._keeps(buffer):
             return
         again = any(self._regions.tensor(load.source).same_as(buffer) for load in loads_of(value))
         low, high = _hull(before, stored)
@@ -196,7 +223,20 @@ class _Magnitudes:
             high = before[1] + (high - before[1]) * times
         elif again and isinstance(value, tirx.Mul):
             raise OverflowError(str(value))
-        self._stored[buffer] = _held((low, high), buffer, value)
+        bounds = (low, high)
+        self._stored[buffer] = _held(bounds, buffer, value) if is_integer(buffer) else bounds
+
+    def _keeps(self, buffer: Any) -> bool:
+        """Whether to bound the elements of a tensor."""
+        return is_integer(buffer)
+
+    def _rounded(self, cast: Any) -> _Bounds:
+        """Return the bounds of a floating-point number that is rounded to an integer."""
+        return _wrapped(_ANY, cast)
+
+    def _bounds(self, buffer: Any) -> _Bounds:
+        """Return the bounds of the elements of a tensor."""
+        return self._stored.get(buffer, _ends(buffer) if is_integer(buffer) else _ANY)
 
     def _of(self, node: Any) -> _Bounds:
         """Return the bounds of an expression."""
@@ -208,12 +248,12 @@ class _Magnitudes:
             return int(node.value), int(node.value)
         if isinstance(node, TensorLoad):
             # Not the indices: they are within the tensors.
-            kept = self._regions.tensor(node.source)
-            return self._stored.get(kept, _ends(kept) if is_integer(kept) else _ANY)
+            return self._bounds(self._regions.tensor(node.source))
         if isinstance(node, tirx.Cast):
             # What a shorter type does not hold is cut off, which is no overflow.
-            bounds = self._of(node.value)
-            return _wrapped(bounds if is_integer(node.value) else _ANY, node)
+            if not is_integer(node.value):
+                return self._rounded(node)
+            return _wrapped(self._of(node.value), node)
         choice = choice_of(node)
         if choice is not None:
             _, yes, no = map(self._of, choice)
@@ -264,6 +304,50 @@ class _Magnitudes:
         if name == "likely":
             return found[0]
         return _ends(call) if is_integer(call) else _ANY
+
+
+class _Reach(_Magnitudes):
+    """Bounds numbers that a program computes from floating-point ones of more than 32 bits, too.
+
+    Each is below ``2 ** BITS_BEYOND``; one of which nothing is known overflows where it becomes an
+    integer.
+    """
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func, dict.fromkeys(_integer_places(func), _BITS_BESIDE))
+        limit = 1 << BITS_BEYOND
+        for var in func.params:
+            if isinstance(var.ty, tirx.BufferType) and is_floating(var):
+                self._stored[var] = (-limit, limit)
+
+    def _bounds(self, buffer: Any) -> _Bounds:
+        return self._stored.get(buffer, _ends(buffer) if is_integer(buffer) else _ENDLESS)
+
+    def _keeps(self, buffer: Any) -> bool:
+        return is_integer(buffer) or is_floating(buffer)
+
+    def _rounded(self, cast: Any) -> _Bounds:
+        bounds = self._of(cast.value)
+        if bounds != _clipped(bounds, cast):
+            raise OverflowError(str(cast))
+        return bounds
+
+    def _unchecked(self, node: Any) -> _Bounds:
+        if isinstance(node, tirx.FloatImm):
+            value = float(node.value)
+            return (math.floor(value), math.ceil(value)) if math.isfinite(value) else _ENDLESS
+        if isinstance(node, tirx.Cast) and is_floating(node):
+            return self._of(node.value)
+        if is_floating(node) and isinstance(node, (*_DIVISIONS, *_REMAINDERS)):
+            # The divisor may be next to zero.
+            return _ENDLESS
+        return super()._unchecked(node)
+
+    def _call(self, call: Any) -> _Bounds:
+        if is_floating(call):
+            name = called(call).rpartition(".")[2]
+            return self._of(call.args[0]) if name in _NEAR else _ENDLESS
+        return super()._call(call)
 
 
 def _hull(one: _Bounds, other: _Bounds) -> _Bounds:

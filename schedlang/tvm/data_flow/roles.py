@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tvm import tirx
@@ -11,40 +12,62 @@ from tvm.sym import Analyzer
 from tvm.tirx import PrimFunc
 from tvm_ffi import structural_equal
 
+from schedlang.tvm.data_flow.first_writes import is_read_first, is_written_first
 from schedlang.tvm.parts import Regions, parts_of, statements_in
-from schedlang.tvm.program import block_realizes, plain_extent
+from schedlang.tvm.program import block_realizes
+from schedlang.tvm.stated_outputs import stated_outputs
 from schedlang.tvm.values import found_in
 
 
 def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
     """Return ``"input"``, ``"output"`` or ``"inout"`` for each parameter.
 
-    The role follows from the regions that the blocks read and write. A written parameter is an
-    ``"inout"`` if a block may read the caller's value: it is read before a block has written all of
-    it. A reduction that reads its own accumulator does not count as a read.
+    A written parameter is an ``"inout"`` if the program may read the caller's value: unless each
+    element that it reads was provably written before, or the function states it to be an output.
+    A reduction that reads its own accumulator does not count as a read.
     """
+    stated = {func.params[place] for place in stated_outputs(func)}
+    read, written = _accessed(func)
+    fixed = frozenset(var for var in func.params if var not in written)
+
+    def role(var: Any) -> str:
+        if var not in written:
+            return "input"
+        output = var in stated or var not in read or is_written_first(func, var, fixed)
+        return "output" if output else "inout"
+
+    return tuple(map(role, func.params))
+
+
+def refused_outputs(func: PrimFunc) -> Iterator[tuple[str, str]]:
+    """Yield the name of each parameter that is wrongly stated to be an output, and what it is."""
+    _, written = _accessed(func)
+    fixed = frozenset(var for var in func.params if var not in written)
+    for place in stated_outputs(func):
+        var = func.params[place]
+        if var not in written:
+            yield str(var.name), "never written"
+        elif is_read_first(func, var, fixed):
+            yield str(var.name), "read before anything is written to it"
+
+
+def _accessed(func: PrimFunc) -> tuple[set[Any], set[Any]]:
+    """Return the buffers that blocks say that they read, and those that they write."""
     regions = Regions()
-    read, written, filled = set(), set(), set()
-    innermost = [node for node in block_realizes(func) if not _has_inner_block(node)]
-    initialised = _initialised_by_outer_blocks(func)
-    for outer in block_realizes(func):
+    read, written = set(), set()
+    realizes = block_realizes(func)
+    for outer in realizes:
         regions.note(outer.block)
-    for node in innermost:
+    initialised = _initialised_by_outer_blocks(func)
+    for node in realizes:
         block = node.block
-        accumulated = set(initialised)
-        if block.init is not None:
-            accumulated |= {regions.tensor(region.source) for region in block.writes}
-        for region in block.reads:
-            buffer = regions.tensor(region.source)
-            if buffer not in filled and buffer not in accumulated:
-                read.add(buffer)
-        for region in block.writes:
-            buffer = regions.tensor(region.source)
-            written.add(buffer)
-            if buffer.same_as(region.source) and _writes_all(node, region):
-                filled.add(buffer)
-    names = {(True, True): "inout", (False, True): "output"}
-    return tuple(names.get((var in read, var in written), "input") for var in func.params)
+        if _has_inner_block(node):
+            continue
+        writes = {regions.tensor(region.source) for region in block.writes}
+        reads = {regions.tensor(region.source) for region in block.reads}
+        read |= reads - initialised - (writes if block.init is not None else set())
+        written |= writes
+    return read, written
 
 
 def uninitialised_updates(func: PrimFunc) -> list[tuple[str, str]]:
@@ -116,22 +139,3 @@ def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
         if node.block.init is not None and _has_inner_block(node)
         for region in node.block.writes
     }
-
-
-def _writes_all(node: SBlockRealize, region: Any) -> bool:
-    """Return whether the block provably writes every element of the region's buffer."""
-    if plain_extent(node.predicate) != 1:
-        return False
-    if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in statements_in(node.block.body)):
-        return False
-    free = {axis.var: plain_extent(axis.dom.extent) for axis in node.block.iter_vars}
-    for extent, interval in zip(region.source.ty.shape, region.region, strict=True):
-        whole = plain_extent(interval.min) == 0 and plain_extent(interval.extent) == plain_extent(
-            extent
-        )
-        if not whole and (
-            plain_extent(interval.extent) != 1
-            or free.pop(interval.min, None) != plain_extent(extent)
-        ):
-            return False
-    return True

@@ -16,6 +16,7 @@ from schedlang.tvm.graph.expressions import Access, Expressions
 from schedlang.tvm.graph.indices import Unencodable
 from schedlang.tvm.packing import LAYOUT_FREE
 from schedlang.tvm.parts import bindings_of, parts_of
+from schedlang.tvm.stated_outputs import OUTPUTS
 from schedlang.tvm.values import constant
 
 # Attributes that do not change what the function computes from distinct tensors.
@@ -84,9 +85,9 @@ class _Walker:
         return ProgramGraph(self._graph, root, parameters)
 
     def _attribute(self, key: str, value: Any, parameters: tuple[int, ...]) -> int:
-        if key == LAYOUT_FREE:
+        if key in (LAYOUT_FREE, OUTPUTS):
             positions = [int(position) for position in value]
-            return self._graph.term(LAYOUT_FREE, (), [parameters[k] for k in positions])
+            return self._graph.term(key, (), [parameters[k] for k in positions])
         return self._literal(value)
 
     def _literal(self, value: Any) -> int:

@@ -114,19 +114,13 @@ def pad_einsum(sch: TVMSchedule, block: Any, padding: Sequence[int]) -> None:
 
 def _vanishes(body: Any, variable: Any) -> bool:
     """Return whether an update adds 0 where what is read at a variable is 0."""
-    if not isinstance(body, tirx.BufferStore) or not isinstance(body.value, tirx.Add):
+    if not isinstance(body, tirx.BufferStore):
         return False
-    own = [one for one in (body.value.a, body.value.b) if _is_load_of(one, body)]
-    others = [one for one in (body.value.a, body.value.b) if not _is_load_of(one, body)]
-    return len(own) == len(others) == 1 and _has_factor(others[0], variable)
-
-
-def _is_load_of(value: Any, store: tirx.BufferStore) -> bool:
-    return (
-        isinstance(value, TensorLoad)
-        and value.source.same_as(store.buffer)
-        and _are_same(value.indices, store.indices)
-    )
+    value, total = body.value, body.buffer
+    if not _adds_to(value, total, list(body.indices)):
+        return False
+    is_own = isinstance(value.a, TensorLoad) and value.a.source.same_as(total)
+    return _has_factor(value.b if is_own else value.a, variable)
 
 
 def _has_factor(value: Any, variable: Any) -> bool:

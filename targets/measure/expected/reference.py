@@ -15,6 +15,7 @@ from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw, choose_draws
 from schedlang.targets.measure.expected.results import Results, results_of
+from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker.fault import Fault, faults
 from schedlang.workloads.workload import Argument
@@ -97,7 +98,7 @@ def learn_reference(
     call: Callable[[], None],
     data: Dataset,
     draws: int = 1,
-    steady: Callable[[Results], bool] = lambda results: True,
+    steady: Steadiness | None = None,
     others: Callable[[], None] | None = None,
 ) -> Reference:
     """Run the unscheduled program, and keep its results.
@@ -105,8 +106,8 @@ def learn_reference(
     Chooses the draws of ``data``, at most ``draws``, as ``choose_draws`` does; those of given
     inputs are as they are. ``call`` runs the program on them, and ``others``, where it is given,
     on all draws but the first. ``steady`` says of results whether right programs agree on them;
-    else another draw is taken. Raises ``Fault`` when the program fails, writes where it must not,
-    or gives NaN on all that may be the first draw.
+    else another draw is taken, in the place of the first a tamer one. Raises ``Fault`` when the
+    program fails, writes where it must not, or gives NaN on all that may be the first draw.
     """
     seconds = 0.0
 
@@ -116,8 +117,18 @@ def learn_reference(
         found, took = _results(others or call if draw.number else call, data)
         if draw.number == 0:
             seconds = took
-        useful = found is not None and (steady(found) or (also_unsteady and draw.number == 0))
-        return found if useful else None
+        if found is None or steady is None or steady(found):
+            return found
+        if draw.number:
+            return None
+        if also_unsteady:
+            return found
+        for tamer in steady.tamer(found):
+            data.select(tamer)
+            tame, _ = _results(call, data)
+            if tame is not None and steady(tame) and steady.says_something(tame):
+                return tame
+        return None
 
     def choose(attempted: Callable[[Draw], Results | None]) -> list[Results]:
         return choose_draws(
@@ -127,10 +138,15 @@ def learn_reference(
             lambda results: results.finite,
             spreads=data.spreads,
             vary=data.drawn,
+            drawn=lambda results: results.draw,
         )
 
-    # Where no first draw is steady, programs are timed on one that is not.
-    found = choose(attempt) or choose(partial(attempt, also_unsteady=True))
+    found = choose(attempt)
+    if not found:
+        # Where no first draw is steady, programs are timed on one that is not.
+        if steady is not None:
+            steady.take_any()
+        found = choose(partial(attempt, also_unsteady=True))
     if not found:
         where = "random inputs, in [-1, 1) and in [0.1, 1)" if data.drawn else "the given inputs"
         raise Fault(Status.WRONG_RESULT, f"the unscheduled program gives NaN on {where}")

@@ -1,179 +1,188 @@
-"""Bounds of index expressions for many iterations at a time, and whether their places are apart."""
+"""Bounds of integer expressions, whatever their variables are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
 from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.ir.prim.expr import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, LShift, RShift
 
-from schedlang.tvm.errors import comes_back
-from schedlang.tvm.values import OPPOSITES
+from schedlang.tvm.values import choice_of, constant, dtype_of, element_bits, is_integer
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-@comes_back
-class Unbounded(Exception):
-    """Nothing is known about the values of an expression."""
+_INT64 = 64
+_ASSUMED = 2**31 - 1
 
 
 class Interval(NamedTuple):
-    """The lowest and the highest values, one of each for every value of some variable."""
+    """The lowest and the highest value of an expression; infinite where they are not known."""
 
-    low: Integers
-    high: Integers
+    low: float
+    high: float
+
+    def plus(self, other: Interval) -> Interval:
+        """Return the interval of a sum."""
+        return Interval(self.low + other.low, self.high + other.high)
+
+    def times(self, factor: float) -> Interval:
+        """Return the interval of a multiple."""
+        if not factor:
+            return _point(0)
+        ends = (self.low * factor, self.high * factor)
+        return Interval(min(ends), max(ends))
 
     def joined(self, other: Interval) -> Interval:
-        """Return the smallest intervals that contain both."""
-        return Interval(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        """Return the smallest interval that contains both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both ends are known."""
+        return self.low > -inf and self.high < inf
 
 
-Known = Mapping[Any, Interval]
+EVERYTHING = Interval(-inf, inf)
+_FLAG = Interval(0, 1)
+RangeOf = Callable[[Any], Interval]
+Operation = Callable[[Interval, Interval], Interval]
 
 
-def point(value: int | Integers) -> Interval:
-    """Return the interval of one value."""
-    known = np.asarray(value, np.int64)
-    return Interval(known, known)
+def bounds(expr: Any, range_of: RangeOf) -> Interval:
+    """Return bounds of an integer expression.
 
-
-def interval(
-    expr: Any, known: Known, is_equal: Callable[[Any], bool] = lambda expr: False
-) -> Interval:
-    """Return bounds of an integer expression from those of its variables.
-
-    They are the tightest where each variable occurs once. ``is_equal`` tells of a part of it to
-    take as one value, whatever the variables are. Raises Unbounded for another expression that
-    reads data, or that has a variable or an operation that nothing is known of.
+    ``range_of`` gives those of a variable. Arithmetic that leaves its type wraps around, so that
+    nothing but the range of the type is known of its result. With numbers that are not known,
+    indices of 32 bits and more are taken not to.
     """
-    if isinstance(expr, tirx.IntImm):
-        return point(int(expr.value))
-    if isinstance(expr, tirx.Var) and expr in known:
-        return known[expr]
-    if is_equal(expr):
-        return point(0)
-    if isinstance(expr, tirx.Cast | tirx.Broadcast):
-        return interval(expr.value, known, is_equal)
-    if isinstance(expr, tirx.Ramp):
-        steps = Interval(point(0).low, point(int(expr.lanes) - 1).low)
-        moved = _product(interval(expr.stride, known, is_equal), steps)
-        return _sum(interval(expr.base, known, is_equal), moved)
+    return wrapped(dtype_of(expr), _bounds(expr, range_of))
+
+
+def wrapped(dtype: str, found: Interval) -> Interval:
+    """Return an interval if a type holds it, and the range of the type if not."""
+    known = _range_of_type(dtype)
+    if known.low <= found.low and found.high <= known.high:
+        return found
+    return known if found.is_bounded or known.high < _ASSUMED else found
+
+
+def fits(dtype: str, found: Interval) -> bool:
+    """Return whether a type holds all values."""
+    known = _range_of_type(dtype)
+    return known.low <= found.low and found.high <= known.high
+
+
+def _range_of_type(dtype: str) -> Interval:
+    if dtype.startswith("bool"):
+        return _FLAG
+    scalar = dtype.partition("x")[0]
+    bits = element_bits(scalar) if is_integer(scalar) else _INT64
+    if bits >= _INT64:
+        return EVERYTHING
+    if scalar.startswith("uint"):
+        return Interval(0, 2**bits - 1)
+    return Interval(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _bounds(expr: Any, range_of: RangeOf) -> Interval:
+    known = constant(expr)
+    if known is not None:
+        return _point(known)
+    if not dtype_of(expr).startswith(("int", "uint", "bool")):
+        return EVERYTHING
+    if isinstance(expr, tirx.Var):
+        return range_of(expr)
+    if isinstance(expr, tirx.Cast):
+        return bounds(expr.value, range_of) if is_integer(expr.value) else EVERYTHING
+    if isinstance(expr, tirx.Broadcast):
+        return bounds(expr.value, range_of)
+    if isinstance(expr, TensorLoad):
+        return EVERYTHING
+    choice = choice_of(expr)
+    if choice is not None:
+        return bounds(choice[1], range_of).joined(bounds(choice[2], range_of))
+    if isinstance(expr, BitwiseNot):
+        return bounds(expr.a, range_of).times(-1).plus(_point(-1))
     operation = _OPERATIONS.get(type(expr))
     if operation is None:
-        raise Unbounded(str(expr))
-    return operation(interval(expr.a, known, is_equal), interval(expr.b, known, is_equal))
+        return EVERYTHING
+    return operation(bounds(expr.a, range_of), bounds(expr.b, range_of))
 
 
-def holds(condition: Any, known: Known) -> Flags:
-    """Return for which values of the variables a condition holds for certain."""
-    if isinstance(condition, tirx.IntImm):
-        return np.asarray(int(condition.value) != 0)
-    if isinstance(condition, tirx.And):
-        return holds(condition.a, known) & holds(condition.b, known)
-    if isinstance(condition, tirx.Or):
-        return holds(condition.a, known) | holds(condition.b, known)
-    if isinstance(condition, tirx.Not) and type(condition.a) in OPPOSITES:
-        opposite = OPPOSITES[type(condition.a)]
-        return holds(opposite(condition.a.a, condition.a.b), known)
-    comparison = _COMPARISONS.get(type(condition))
-    try:
-        if comparison is None:
-            raise Unbounded(str(condition))
-        return comparison(interval(condition.a, known), interval(condition.b, known))
-    except Unbounded:
-        return np.asarray(False)
-
-
-def _sum(a: Interval, b: Interval) -> Interval:
-    return Interval(a.low + b.low, a.high + b.high)
+def _point(value: int) -> Interval:
+    return Interval(value, value)
 
 
 def _difference(a: Interval, b: Interval) -> Interval:
-    return Interval(a.low - b.high, a.high - b.low)
+    return a.plus(b.times(-1))
 
 
 def _product(a: Interval, b: Interval) -> Interval:
-    ends = [x * y for x in a for y in b]
-    return Interval(np.minimum.reduce(ends), np.maximum.reduce(ends))
+    ends = [x * y if x and y else 0 for x in a for y in b]
+    return Interval(min(ends), max(ends))
 
 
 def _quotient(a: Interval, b: Interval) -> Interval:
-    divisor = _divisor(b)
-    return Interval(a.low // divisor, a.high // divisor)
+    if b.low < 1 or not (a.is_bounded and b.is_bounded):
+        return EVERYTHING
+    ends = [x // y for x in a for y in b]
+    return Interval(min(ends), max(ends))
 
 
 def _remainder(a: Interval, b: Interval) -> Interval:
-    divisor = _divisor(b)
-    whole = a.low // divisor != a.high // divisor
-    if not whole.any():
-        return Interval(a.low % divisor, a.high % divisor)
-    return Interval(
-        np.where(whole, 0, a.low % divisor), np.where(whole, divisor - 1, a.high % divisor)
-    )
+    if b.low < 1:
+        return EVERYTHING
+    if a.is_bounded and b.low == b.high and a.low // b.low == a.high // b.low:
+        return Interval(a.low % b.low, a.high % b.low)
+    return Interval(0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1)
 
 
-def _smaller(a: Interval, b: Interval) -> Interval:
-    return Interval(np.minimum(a.low, b.low), np.minimum(a.high, b.high))
+def _towards_zero(operation: Operation) -> Operation:
+    """Return a division that is the same where nothing is negative."""
+    return lambda a, b: operation(a, b) if a.low >= 0 else EVERYTHING
 
 
-def _larger(a: Interval, b: Interval) -> Interval:
-    return Interval(np.maximum(a.low, b.low), np.maximum(a.high, b.high))
+def _conjunction(a: Interval, b: Interval) -> Interval:
+    highest = [one.high for one in (a, b) if one.low >= 0]
+    return Interval(0, min(highest)) if highest else EVERYTHING
 
 
-def _divisor(b: Interval) -> int:
-    low, high = int(b.low.min()), int(b.high.max())
-    if low != high or low <= 0:
-        raise Unbounded("divisor")
-    return low
+def _disjunction(a: Interval, b: Interval) -> Interval:
+    if min(a.low, b.low) < 0 or max(a.high, b.high) == inf:
+        return EVERYTHING
+    return Interval(max(a.low, b.low), 2 ** int(max(a.high, b.high)).bit_length() - 1)
 
 
-_OPERATIONS: dict[type, Callable[[Interval, Interval], Interval]] = {
-    tirx.Add: _sum,
+def _exclusive(a: Interval, b: Interval) -> Interval:
+    return Interval(min(0, _disjunction(a, b).low), _disjunction(a, b).high)
+
+
+def _left(a: Interval, b: Interval) -> Interval:
+    if not 0 <= b.low <= b.high < _INT64:
+        return EVERYTHING
+    return _product(a, Interval(2 ** int(b.low), 2 ** int(b.high)))
+
+
+def _right(a: Interval, b: Interval) -> Interval:
+    if not 0 <= b.low <= b.high < _INT64:
+        return EVERYTHING
+    return _quotient(a, Interval(2 ** int(b.low), 2 ** int(b.high)))
+
+
+_OPERATIONS: Mapping[type, Operation] = {
+    tirx.Add: Interval.plus,
     tirx.Sub: _difference,
     tirx.Mul: _product,
     tirx.FloorDiv: _quotient,
     tirx.FloorMod: _remainder,
-    tirx.Min: _smaller,
-    tirx.Max: _larger,
+    tirx.Div: _towards_zero(_quotient),
+    tirx.Mod: _towards_zero(_remainder),
+    tirx.Min: lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
+    tirx.Max: lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
+    BitwiseAnd: _conjunction,
+    BitwiseOr: _disjunction,
+    BitwiseXor: _exclusive,
+    LShift: _left,
+    RShift: _right,
 }
-_COMPARISONS: dict[type, Callable[[Interval, Interval], Flags]] = {
-    tirx.LT: lambda a, b: a.high < b.low,
-    tirx.LE: lambda a, b: a.high <= b.low,
-    tirx.GT: lambda a, b: a.low > b.high,
-    tirx.GE: lambda a, b: a.low >= b.high,
-    tirx.EQ: lambda a, b: (a.low == b.high) & (a.high == b.low),
-    tirx.NE: lambda a, b: (a.high < b.low) | (a.low > b.high),
-}
-
-
-def are_apart(box: Sequence[Interval], outer: int, extent: int) -> bool:
-    """Return whether the boxes of the ``extent`` iterations of a loop are apart from each other.
-
-    ``box`` bounds each index, for ``outer`` executions of the loop one after the other.
-    """
-    places = np.zeros((outer, extent, 0), np.int64)
-    for bounds in box:
-        low, high = (np.broadcast_to(end, outer * extent) for end in bounds)
-        widest = int((high - low).max())
-        steps = np.diff(np.unique(low))
-        # Different lowest indices along this dimension mean boxes that are apart.
-        if steps.size and int(steps.min()) > widest:
-            places = np.concatenate([places, low.reshape(outer, extent, 1)], axis=2)
-    return all(len(np.unique(rows, axis=0)) == extent for rows in places)
-
-
-def meet(indices: Sequence[Interval], outer: int, extent: int, reached: Flags) -> bool:
-    """Return whether two iterations of an execution have the same indices, which are exact.
-
-    ``reached`` are the iterations that count.
-    """
-    if any((index.low != index.high).any() for index in indices):
-        return False
-    places = np.array([np.broadcast_to(index.low, outer * extent) for index in indices])
-    rows = places.reshape(len(indices), outer, extent).transpose(1, 2, 0)
-    counted = np.broadcast_to(reached, outer * extent).reshape(outer, extent)
-    chosen = (row[count] for row, count in zip(rows, counted, strict=True))
-    return any(len(np.unique(row, axis=0)) < len(row) for row in chosen)

@@ -43,7 +43,7 @@ def check_function(
         low, high = (tirx.const(bound, dtype) for bound in bounds)
         return tirx.any(value < low, value > high)
 
-    @T.prim_func(private=True, s_tir=True)
+    @T.prim_func(private=True, s_tir=True)  # type: ignore[untyped-decorator]
     def check(given: T.handle, checked: T.handle) -> None:
         T.func_attr({"op_pattern": _OPAQUE, "tirx.noalias": True, CHECK: True})
         source = T.match_buffer(given, (count,), dtype)

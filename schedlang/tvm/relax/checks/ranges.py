@@ -60,7 +60,8 @@ class Ranges:
         if isinstance(value, relax.TupleGetItem):
             return self._of_field(value)
         low, high = range_of_type(dtype_of(value))
-        found = _RULES.get(operator(value), lambda *_: None)(self, value)
+        rule = _RULES.get(operator(value))
+        found = rule(self, value) if rule is not None else None
         return found if found is not None and low <= found[0] <= found[1] <= high else (low, high)
 
     def _of_field(self, item: Any) -> Range:

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
 from schedlang.tvm.relax.program import shape_of
-from schedlang.tvm.values import dtype_of, is_floating
+from schedlang.tvm.values import dtype_of, element_bits, is_floating
 
 
 def of_booleans(rule: Rule = default) -> Rule:
@@ -45,19 +45,21 @@ def wrapping(name: str, rule: Rule = default) -> Rule:
         dtype = dtype_of(call)
         if dtype not in ("int32", "int64") or dtype_of(call.args[0]) != dtype:
             return rule(bb, call)
+        unsigned, width = f"u{dtype}", element_bits(dtype)
         if name == "sum":
-            bits = bb.emit(bb.call_te(_reinterpreted(f"u{dtype}"), call.args[0]))
+            bits = bb.emit(bb.call_te(_reinterpreted(unsigned), call.args[0]))
             total = bb.emit(relax.Call(call.op, [bits], call.attrs))
             return bb.call_te(_reinterpreted(dtype), total)
         tensors = [one for one in call.args if not _is_scalar(one)]
 
         def element(*given: Any) -> Any:
             left = iter(given)
-            values = [
-                tirx.const(int(one.value.numpy()), dtype) if _is_scalar(one) else next(left)
+            bits = [
+                tirx.const(int(one.value.numpy()) % 2**width, unsigned)
+                if _is_scalar(one)
+                else tirx.reinterpret(unsigned, next(left))
                 for one in call.args
             ]
-            bits = [tirx.reinterpret(f"u{dtype}", value) for value in values]
             return tirx.reinterpret(dtype, _WRAPPED[name](*bits))
 
         if len(tensors) == 2:

@@ -74,7 +74,8 @@ def torch_cases() -> dict[str, tuple[Callable[..., Any], Sequence[Any], Sequence
         "binary_cross_entropy": (
             functional.binary_cross_entropy,
             (torch.full((4,), 0.25), torch.ones(4)),
-            [(torch.full((4,), one), torch.ones(4)) for one in (1.5, -0.5, float("nan"))],
+            [(torch.full((4,), one), torch.ones(4)) for one in (1.5, -0.5, float("nan"))]
+            + [(torch.full((4,), 0.25), torch.full((4,), 1.5))],
         ),
         "//": (lambda a, b: a // b, (seven, three), [by_zero, least_by_one]),
         "%": (lambda a, b: a % b, (seven, three), [by_zero, least_by_one]),

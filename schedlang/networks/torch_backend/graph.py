@@ -19,6 +19,7 @@ from schedlang.networks.torch_backend.cutting import in_parts
 from schedlang.networks.torch_backend.hazards import hazard
 from schedlang.networks.torch_backend.settings import Settings
 from schedlang.networks.torch_backend.weights import Stamp, bytes_of
+from schedlang.networks.torch_capture import tracing
 from schedlang.networks.verification import compare
 from schedlang.tuning.lookup import UntunedWarning
 
@@ -118,7 +119,7 @@ class Graph:
             return self._module(*inputs)
         program = self._program(inputs)
         if program is None:
-            with _compiling():
+            with tracing():
                 program = self._program(inputs)
                 if program is None:
                     return self._first(inputs)
@@ -315,11 +316,6 @@ class Graph:
         found = compare(names, got, wanted)
         wrong = next((str(one) for one in found.outputs if not one.passed), "")
         return wrong and f"its results are not torch's: {wrong}"
-
-
-def _compiling() -> Any:
-    """Return dynamo's lock: while torch exports a graph, no other thread may capture one."""
-    return require("torch._dynamo.convert_frame", "torch.compile").compile_lock
 
 
 def _is_state(node: Any) -> bool:

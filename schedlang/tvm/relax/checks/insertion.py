@@ -147,7 +147,8 @@ def _taken(call: Any) -> _Indices | None:
 
 def _along_axis(negative: bool) -> Callable[[Any], _Indices]:
     def found(call: Any) -> _Indices:
-        return _Indices(1, [shape_of(call.args[0])[int(call.attrs.axis)]], negative)
+        shape = shape_of(call.args[0])
+        return _Indices(1, [shape[int(call.attrs.axis)] if shape else 1], negative)
 
     return found
 

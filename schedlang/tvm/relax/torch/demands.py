@@ -57,8 +57,9 @@ def _from_zero(name: str, end: Callable[[Mapping[str, Any]], int], of: str) -> D
     return demand
 
 
-def _probability(call: dict[str, Any], within: Within) -> None:
+def _probabilities(call: dict[str, Any], within: Within) -> None:
     call["self"] = within(call["self"], 0.0, 1.0, "a probability of binary_cross_entropy")
+    call["target"] = within(call["target"], 0.0, 1.0, "a target of binary_cross_entropy")
 
 
 def _from_end(call: dict[str, Any], _: Within) -> None:
@@ -79,7 +80,7 @@ _DEMANDS: Mapping[str, Demand] = {
     "aten.max_unpool2d.default": _from_zero("indices", _pooled, "max_unpool2d"),
     "aten.max_unpool3d.default": _from_zero("indices", _pooled, "max_unpool3d"),
     "aten.one_hot.default": _from_zero("self", lambda call: call["num_classes"], "one_hot"),
-    "aten.binary_cross_entropy.default": _probability,
+    "aten.binary_cross_entropy.default": _probabilities,
 }
 
 

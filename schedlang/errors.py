@@ -187,7 +187,11 @@ class UnsupportedOperatorError(NetworkError):
 
 
 class ValueOutOfRangeError(NetworkError):
-    """A call of a network was given an index outside its tensor, or an integer divisor of zero."""
+    """A call of a network was given a value that its operators do not take.
+
+    This is an index outside its tensor, an integer divisor of zero, or a probability outside
+    [0, 1]; the message names the operator and the range. Correct the value before the call.
+    """
 
 
 class MissingExtraError(SchedlangError, ImportError):

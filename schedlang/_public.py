@@ -37,6 +37,7 @@ from schedlang.errors import (
     UnreadableWarning,
     UnsupportedOperatorError,
     UserCodeError,
+    ValueOutOfRangeError,
     VersionError,
     WorkloadError,
 )
@@ -166,6 +167,7 @@ __all__ = [
     "UnsupportedOperatorError",
     "UntunedWarning",
     "UserCodeError",
+    "ValueOutOfRangeError",
     "VersionError",
     "Workload",
     "WorkloadError",

@@ -238,6 +238,14 @@ class UnsupportedOperatorError(NetworkError):
         super().__init__(message)
 
 
+class ValueOutOfRangeError(NetworkError):
+    """A call of a network was given a value that its operators do not take.
+
+    This is an index outside its tensor, an integer divisor of zero, or a probability outside
+    [0, 1]; the message names the operator and the range. Correct the value before the call.
+    """
+
+
 class MissingExtraError(SchedlangError, ImportError):
     """An optional package is needed and not installed; the message names the extra to install."""
 

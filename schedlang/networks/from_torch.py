@@ -14,10 +14,11 @@ from schedlang.networks.convention import TorchConvention
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.networks.tensor import as_numpy, inputs_and_outputs
-from schedlang.networks.torch_capture import capture, wiring
+from schedlang.networks.torch_capture import capture, tracing, wiring
 from schedlang.printed import first_line
 from schedlang.tvm.relax.lowering import lower
 from schedlang.tvm.relax.torch.arguments import Hopeless
+from schedlang.tvm.relax.torch.demands import state_demands
 from schedlang.tvm.relax.torch.graph import (
     FailedOperator,
     graph_to_relax,
@@ -67,6 +68,8 @@ KEPT = frozenset(
 """Composite operators that stay whole; torch decomposes all others into its core operators. These
 it would take apart into views, masks and sums that TVM does not fuse again: attention alone becomes
 20 operators. One that TVM fails to convert as a whole is decomposed after all."""
+# Torch's decomposition counts targets behind the first -1.
+_WRONG = frozenset(["aten.multilabel_margin_loss_forward.default"])
 
 
 def is_torch(model: Any) -> bool:
@@ -88,10 +91,19 @@ def from_torch(model: Any, example_inputs: Any, name: str, layout: str) -> Netwo
     torch = require("torch", "importing a PyTorch model")
     if isinstance(model, torch.export.ExportedProgram):
         return _from_program(torch, model, lambda: model.module(), name, layout)
+    program = exported(model, example_inputs, name)
+    return _from_program(torch, program, lambda: model, name, layout)
+
+
+def exported(model: Any, example_inputs: Any, name: str) -> Any:
+    """Return the ``ExportedProgram`` of a module as it runs in eval mode, without gradients.
+
+    Raises ``NetworkError`` where torch cannot capture it.
+    """
+    torch = require("torch", "importing a PyTorch model")
     args, kwargs = _arguments(torch, example_inputs)
     with _evaluating(model), torch.no_grad():
-        program = capture(torch, model, args, kwargs, name)
-    return _from_program(torch, program, lambda: model, name, layout)
+        return capture(torch, model, args, kwargs, name)
 
 
 def _arguments(torch: Any, examples: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -132,7 +144,7 @@ def _from_program(
 ) -> Network:
     if program.range_constraints:
         raise _dynamic(program)
-    kept: set[str] = set(KEPT)
+    kept: set[str] = {*KEPT, *_WRONG}
     apart: set[str] = set()
     while True:
         decomposed = _decomposed(torch, program, kept, apart)
@@ -198,14 +210,15 @@ def _decomposed(torch: Any, program: Any, kept: set[str], apart: set[str]) -> An
     for operator, decomposition in torch._decomp.decomposition_table.items():
         if str(operator) in apart:
             table[operator] = decomposition
-    with warnings.catch_warnings():
+    with tracing(), warnings.catch_warnings():
+        state_demands(torch, table)
         warnings.simplefilter("ignore", FutureWarning)  # torch uses what it deprecates
         return program.run_decompositions(table)
 
 
 def _decomposable(torch: Any, operators: Iterable[str]) -> set[str]:
-    """The operators for which torch has a decomposition."""
-    known = {str(operator) for operator in torch._decomp.decomposition_table}
+    """The operators for which torch has a right decomposition."""
+    known = {str(operator) for operator in torch._decomp.decomposition_table} - _WRONG
     return known.intersection(operators)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import NetworkError
+from schedlang.errors import NetworkError, require
 from schedlang.instructions.user_code import raised_at
 from schedlang.networks.convention import Fixed, TorchConvention
 from schedlang.networks.tensor import as_numpy
@@ -41,7 +41,7 @@ def capture(
     printed = io.StringIO()
     try:
         # Besides its error, torch prints the graph so far, in its own operators.
-        with _silent(), contextlib.redirect_stderr(printed):
+        with tracing(), _silent(), contextlib.redirect_stderr(printed):
             program = torch.export.export(model, tuple(args), dict(kwargs), strict=False)
     except Exception as error:  # torch raises errors of every type
         kinds = {kind.__name__ for kind in type(error).__mro__}
@@ -59,6 +59,11 @@ def capture(
         ) from error
     sys.stderr.write(printed.getvalue())
     return program
+
+
+def tracing() -> Any:
+    """Return dynamo's lock: torch traces one program at a time, whichever thread asks for it."""
+    return require("torch._dynamo.convert_frame", "importing a PyTorch model").compile_lock
 
 
 def _place_of(error: BaseException) -> str:

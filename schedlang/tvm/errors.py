@@ -31,6 +31,7 @@ _OURS = (
     errors.TargetError,
     errors.DatabaseError,
     errors.NetworkError,
+    errors.ValueOutOfRangeError,
     errors.MissingExtraError,
 )
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.targets import build_callable
 
 pytestmark = pytest.mark.slow
 
@@ -102,8 +103,15 @@ def test_powers_are_products() -> None:
     assert "T.pow" not in network.mod.script()
 
 
-def test_an_index_that_is_too_large_stays_inside() -> None:
-    """Torch refuses it; a compiled network must at least not read elsewhere."""
-    network = sl.import_network(models.nn.Embedding(5, 3), (torch.tensor([1]),))
-    table = network.parameters["weight"]
-    assert (network.run(torch.tensor([10**6])) == table[-1:]).all()
+def test_an_index_that_is_too_large() -> None:
+    """A network refuses it, as torch does; a workload, which checks nothing, stays inside."""
+    table, far = torch.arange(15.0).reshape(5, 3), torch.tensor([10**6])
+    take = Function(lambda self, table, places: functional.embedding(places, table))
+    network = sl.import_network(take, (table, torch.tensor([1])))
+    with pytest.raises(sl.ValueOutOfRangeError, match="has to be from 0 to 4"):
+        network.run(table, far)
+    found = torch.empty(1, 3)
+    build_callable(network.as_workload().mod, sl.Target("cpu"))(
+        table.numpy(), far.numpy(), found.numpy()
+    )
+    assert (found == table[-1:]).all()

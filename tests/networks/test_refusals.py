@@ -72,10 +72,27 @@ def test_models_of_torch() -> None:
         (Function(lambda self, x: x * 2), (x.to(torch.complex64),), "element type complex64"),
         (Function(lambda self, x: None), (x,), "returns no tensor"),
         (Function(lambda self, x: x * 2), None, "needs example inputs"),
+        (
+            Function(lambda self, x, i: x.scatter(0, i, 2.0)),
+            (x[0, 0, 0], torch.tensor(0)),
+            "TVM cannot lower the network",
+        ),
     ]
     for model, examples, message in refused:
         with pytest.raises(sl.NetworkError, match=message):
             sl.import_network(model, examples)
+
+
+def test_an_operator_that_torch_decomposes_wrongly() -> None:
+    """If this fails, torch has mended it: drop it from ``_WRONG`` in ``from_torch.py``."""
+    models = torch_models()
+    torch, Function = models.torch, models.Function
+    loss, name = torch.nn.functional.multilabel_margin_loss, "multilabel_margin_loss_forward"
+    scores, targets = torch.arange(4.0)[None], torch.tensor([[1, -1, 0, 2]])
+    theirs = torch._decomp.decomposition_table[getattr(torch.ops.aten, name).default]
+    assert abs(theirs(scores, targets, 1)[0] - loss(scores, targets)) > 0.1
+    with pytest.raises(sl.UnsupportedOperatorError, match=name):
+        sl.import_network(Function(lambda self, *given: loss(*given)), (scores, targets))
 
 
 def test_dynamic_shapes_of_a_program() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -204,51 +205,101 @@ def test_a_fused_optimiser_is_seen() -> None:
     same(fast, model, x, calls=3)
 
 
-def test_indices_are_checked_in_each_call() -> None:
-    model = nn.Embedding(10, 4).eval()
-    fast = compiled(model)
-    same(fast, model, torch.tensor([1, 2]))
-    assert graphs() == (1, [])
-    for wrong in ([3, 10], [-1, 2], [10**12, 0]):
-        with pytest.raises(IndexError):
-            fast(torch.tensor(wrong))
-    same(fast, model, torch.tensor([9, 0]))
+def written(x: Any, i: Any) -> Any:
+    """Indices that writers in place change behind what they were made of."""
+    small = i.to(torch.int8).long().clone()
+    small.add_(5)
+    small[0] = 4
+    return nn.functional.embedding(small, x)
+
+
+def test_indices_and_divisors_are_checked_in_each_call() -> None:
+    """Where a call of a network is an error, torch runs the graph, and raises its own."""
+    x, i, far = torch.randn(300, 4), torch.tensor([1, 2]), 10**11
+    along, table = torch.tensor([[0, 1, 2, 3]]), torch.randn(10, 4)
+    seven, three, zero = torch.tensor([7, -8]), torch.tensor([2, 3]), torch.tensor([0, 3])
+    aten = torch.ops.aten
+    for model, right, wrong in (
+        (lambda x, i: x.gather(0, i) * 2, (x, along), [along + 300, along + far, along - 1]),
+        (lambda x, i: aten.gather.default(x, 0, i), (x, along), [along + 300, along + far]),
+        (lambda x, i: x.scatter(0, i, x[:1]), (x, along), [along + 300, along + far, along - 1]),
+        (lambda x, i: aten.scatter.value(x, 0, i, 2.0), (x, along), [along + 300, along + far]),
+        (lambda x, i: x[i] * 2, (x, i), [i + 300, i + far, i - 400]),
+        (lambda x, i: x.index_select(0, i), (x, i), [i + 300, i + far, i - 2]),
+        (lambda x, i: aten.index_put.default(x, [i], x[:2]), (x, i), [i + 300, i + far]),
+        (lambda x, i: nn.functional.embedding(i, x), (x, i), [i + 300, i + far, i - 2]),
+        (written, (table, torch.tensor([1, 2])), [torch.tensor([3, 5]), torch.tensor([127, 9])]),
+        (lambda a, b: a // b + 1, (seven, three), [zero]),
+        (lambda a, b: aten.remainder.Tensor(a, b), (seven, three), [zero]),
+        (lambda a, b: aten.floor_divide.default(a, b), (seven, three), [zero]),
+    ):
+        torch._dynamo.reset()
+        _EARLIER.clear()
+        _EARLIER.update(torch_graphs())
+        fast = compiled(model)
+        same(fast, model, *right)
+        assert graphs() == (1, [])
+        for one in wrong:
+            with pytest.raises((IndexError, RuntimeError, ZeroDivisionError)) as theirs:
+                model(right[0], one)
+            with pytest.raises(theirs.type):
+                fast(right[0], one)
+            same(fast, model, *right)
 
 
 def test_what_may_fail_for_some_values_is_torch_s() -> None:
-    x, places = torch.randn(4, 4), torch.tensor([[0, 1, 2, 3]])
-    ones = torch.ones(4, dtype=torch.int64)
-    for model, arguments, reason in (
-        (lambda x, i: x.gather(0, i), (x, places), "an index may be out of range"),
-        (lambda x, i: x.scatter(0, i, x), (x, places), "an index may be out of range"),
-        (lambda x, i: x[i[0]], (x, places), "an index may be out of range"),
-        (lambda x, i: x.index_select(0, i[0]), (x, places), "an index may be out of range"),
-        (lambda x, i: x[i.max(0)[0]], (x, places), "an index may be out of range"),
-        (lambda x, i: x[x.argmax(-1) * 1], (x, places), "an index may be out of range"),
-        (
-            lambda x, i: x[:2][x.argmax(-1).clamp(max=1)],
-            (x, places),
-            "an index may be out of range",
-        ),
-        (lambda a, b: a // b, (ones, ones), "divided by zero"),
-        (lambda a, b: torch.remainder(a, b), (ones, ones), "divided by zero"),
-        (lambda a, b: a % b + 1, (ones, ones), "divided by zero"),
-    ):
-        torch._dynamo.reset()
-        fast = compiled(model)
-        with pytest.warns(EagerGraphWarning, match=reason):
-            torch.testing.assert_close(fast(*arguments), model(*arguments))
-    torch._dynamo.reset()
+    x = torch.randn(4, 4)
 
     def asserting(x: Any) -> Any:
         torch._assert_async((x < 100).all(), "too large")
         return x * 2
 
     fast = compiled(asserting)
-    with pytest.warns(EagerGraphWarning, match="it asserts something"):
+    with pytest.warns(EagerGraphWarning, match="_assert_async.msg may fail for some values"):
         fast(x)
     with pytest.raises(RuntimeError, match="too large"):
         fast(x + 1000)
+    torch._dynamo.reset()
+    factor = compiled(lambda x: torch.linalg.cholesky(x) * 2)
+    with pytest.warns(EagerGraphWarning, match="linalg_cholesky.default may fail for some values"):
+        factor(torch.eye(4))
+
+
+def test_a_graph_is_cut_where_it_may_fail() -> None:
+    """What is around the operator is compiled; the order and the errors are torch's."""
+    layer, x = nn.Linear(16, 16).eval(), torch.randn(4, 16)
+
+    def asserting(x: Any) -> Any:
+        y = torch.relu(layer(x)) * 2
+        torch._assert_async((y < 100).all(), "too large")
+        return torch.tanh(layer(y)) + 1
+
+    def factored(x: Any) -> Any:
+        places, values = x.topk(3)[1], x.exp()
+        factor = torch.linalg.cholesky(values @ values.T + torch.eye(4))
+        return factor.sum(0) * 2 + 1, places + 1
+
+    for model, operators, reason in (
+        (asserting, 8, "torch runs 1 of the 9 operators of a graph: aten._assert_async"),
+        (factored, 11, "torch runs 1 of the 12 operators of a graph: aten.linalg_cholesky"),
+    ):
+        torch._dynamo.reset()
+        _EARLIER.clear()
+        _EARLIER.update(torch_graphs())
+        fast = compiled(model)
+        with pytest.warns(EagerGraphWarning, match=reason) as said:
+            same(fast, model, x, calls=4)
+        assert len(said) == 1
+        [graph] = [one for one in torch_graphs() if one not in _EARLIER]
+        assert graph.compiled and all(part.compiled for part in graph.parts)
+        assert sum(part.operators for part in graph.parts) == operators
+    torch._dynamo.reset()
+    fast = compiled(asserting)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EagerGraphWarning)
+        same(fast, asserting, x, calls=3)
+    with pytest.raises(RuntimeError, match="too large"):
+        fast(x * 10000)
 
 
 def test_indices_that_are_in_range_are_ours() -> None:
@@ -313,6 +364,23 @@ def test_threads_that_call_at_the_same_time() -> None:
         list(pool.map(call, [0, 1, 2] * 4))
     assert warnings.filters == before
     assert all(one.compiled for one in captured)
+
+
+def test_first_calls_of_eight_threads() -> None:
+    """Torch captures one graph while another one is exported, which its state does not allow."""
+    x = torch.randn(2, 8)
+    models = [nn.Sequential(nn.Linear(8, 2 + k), nn.ReLU()).eval() for k in range(8)]
+    barrier = threading.Barrier(8)
+
+    def call(model: Any) -> None:
+        with torch.no_grad():
+            fast = compiled(model)
+            barrier.wait()
+            same(fast, model, x, calls=3)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, models))
+    assert graphs() == (8, [])
 
 
 def _inputs(model: Any, x: Any) -> tuple[Any, ...]:

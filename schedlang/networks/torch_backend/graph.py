@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 import warnings
 import zlib
@@ -11,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import require
+from schedlang.errors import ValueOutOfRangeError, require
 from schedlang.networks.compiled.network import CompiledNetwork
+from schedlang.networks.from_torch import exported
 from schedlang.networks.importing import import_network
 from schedlang.networks.tensor import as_numpy
-from schedlang.networks.torch_backend.hazards import hazards
+from schedlang.networks.torch_backend.cutting import in_parts
+from schedlang.networks.torch_backend.hazards import hazard
 from schedlang.networks.torch_backend.settings import Settings
 from schedlang.networks.torch_backend.weights import Stamp, bytes_of
+from schedlang.networks.torch_capture import tracing
 from schedlang.networks.verification import compare
 from schedlang.tuning.lookup import UntunedWarning
 
@@ -26,7 +28,6 @@ _STATE = re.compile(r"\._(parameters|buffers)\[")
 # Of one graph, for sizes and states of its weights; torch runs it with more of them.
 _MOST_PROGRAMS = 8
 _MOST_TEXT = 400
-_COMPILING = threading.RLock()
 
 
 class EagerGraphWarning(UserWarning):
@@ -71,19 +72,22 @@ class Graph:
 
     The first call is torch's own, and the compiled network has to give the same: types, shapes, and
     values within the tolerance of ``Network.verify``. A graph that changes or returns (a view of)
-    an input, that records gradients, that may fail for some values, or that cannot be imported, is
-    run by torch.
+    an input, that records gradients, or that cannot be imported, is run by torch. One that may
+    fail for some values is cut where it may: torch runs these operators, and others are graphs.
 
     Attributes
     ----------
     operators: number of calls in it.
-    eager: why torch runs it; empty where it is compiled, or was not called yet.
+    eager: why torch runs it, or a part of it; empty where it is compiled, or was not called yet.
+    parts: the graphs that it was cut into, without what torch runs.
     seconds: what compiling it took.
     """
 
-    def __init__(self, module: Any, settings: Settings) -> None:
+    def __init__(self, module: Any, settings: Settings, *, is_part: bool = False) -> None:
         self._torch = require("torch", "torch.compile")
-        self._module, self._settings = module, settings
+        self._module, self._settings, self._is_part = module, settings, is_part
+        self._uncompiled = module
+        self.parts: list[Graph] = []
         nodes = list(module.graph.nodes)
         self._is_weight = [_is_state(one) for one in nodes if one.op == "placeholder"]
         self._others = [place for place, weight in enumerate(self._is_weight) if not weight]
@@ -92,35 +96,37 @@ class Graph:
         self.operators = sum(one.op.startswith("call_") for one in nodes)
         self._programs: dict[tuple[Any, ...], _Program] = {}
         self._made = 0
-        self._hazard, self._bounds = hazards(module, self._is_weight)
         self.eager = ""
         self.seconds = 0.0
 
     @property
     def compiled(self) -> bool:
-        """Whether schedlang's kernels run it."""
-        return bool(self._programs) and not self.eager
+        """Whether schedlang's kernels run it, or a part of it."""
+        if self.eager:
+            return any(part.compiled for part in self.parts)
+        return bool(self._programs)
 
     def __call__(self, *inputs: Any) -> Any:
         """Return what the graph returns, as a sequence."""
         torch = self._torch
         if self.eager or torch.autograd.forward_ad._current_level >= 0:
-            return self._module(*inputs)
+            return self._uncompiled(*inputs)
         if torch.is_grad_enabled() and any(
             one.requires_grad for one in inputs if isinstance(one, torch.Tensor)
         ):
             if not self._programs:
                 self._give_up("it records gradients; torch.no_grad() turns that off")
             return self._module(*inputs)
-        if not all(one.holds(inputs) for one in self._bounds):
-            return self._module(*inputs)  # which says what is wrong
         program = self._program(inputs)
         if program is None:
-            with _COMPILING:  # torch.export is for one thread at a time
+            with tracing():
                 program = self._program(inputs)
                 if program is None:
                     return self._first(inputs)
-        return self._results(program, inputs)
+        try:
+            return self._results(program, inputs)
+        except ValueOutOfRangeError:
+            return self._module(*inputs)  # which says what is wrong
 
     def _program(self, inputs: Sequence[Any]) -> _Program | None:
         """Return the program for these inputs; where weights have changed, forget all."""
@@ -139,7 +145,13 @@ class Graph:
         self._warn(reason)
 
     def _warn(self, reason: str) -> None:
-        text = f"torch runs a graph of {self.operators} operators: {reason}"
+        if self._is_part:
+            return  # its whole has said that it was cut
+        ours = sum(part.operators for part in self.parts)
+        what = f"{self.operators - ours} of the {self.operators} operators of a graph"
+        if not ours:
+            what = f"a graph of {self.operators} operators"
+        text = f"torch runs {what}: {reason}"
         warnings.warn(text, EagerGraphWarning, stacklevel=6)
 
     def _key(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -183,7 +195,7 @@ class Graph:
         expected = self._module(*inputs)
         try:
             changed = any(self._state(one) != was for one, was in zip(tensors, before, strict=True))
-            reason = "it changes a tensor that it is given" if changed else self._hazard
+            reason = "it changes a tensor that it is given" if changed else ""
             if not reason and self._made >= _MOST_PROGRAMS:
                 if self._made == _MOST_PROGRAMS:
                     self._made += 1
@@ -206,7 +218,13 @@ class Graph:
         weights, places = self._places(inputs)
         given = [inputs[place] for place in places]
         stamp = Stamp(self._torch, self._weights(inputs, weights))
-        program = _Program(self._compiled(inputs, given), stamp, weights, places, results)
+        model = _frozen(self._torch, self._module, inputs, self._is_weight)
+        captured = exported(model, tuple(given), "torch.compile")
+        reason = hazard(self._torch, captured.graph)
+        if reason:
+            self._cut()
+            return reason
+        program = _Program(self._compiled(captured), stamp, weights, places, results)
         reason = self._differs(self._results(program, inputs), expected)
         if not reason and self._proves_little(given, expected):
             found = program.network.verify()
@@ -233,9 +251,21 @@ class Graph:
         plain = plain and type(tensor) in kinds
         return zlib.crc32(bytes_of(self._torch, tensor)) if plain else None
 
-    def _compiled(self, inputs: Sequence[Any], given: Sequence[Any]) -> CompiledNetwork:
-        model = _frozen(self._torch, self._module, inputs, self._is_weight)
-        network = import_network(model, tuple(given), name="torch.compile")
+    def _cut(self) -> None:
+        """Have torch run only what may fail, where the rest can be graphs of their own."""
+
+        def part(module: Any) -> Graph:
+            self.parts.append(Graph(module, self._settings, is_part=True))
+            return self.parts[-1]
+
+        try:
+            cut = None if self._is_part else in_parts(self._torch, self._module, part)
+        except Exception:  # torch cuts what dynamo made, whatever that is, or runs it whole
+            self.parts, cut = [], None
+        self._uncompiled = cut or self._module
+
+    def _compiled(self, captured: Any) -> CompiledNetwork:
+        network = import_network(captured, name="torch.compile")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UntunedWarning)  # of functions that have no record
             return self._settings.compile(network)

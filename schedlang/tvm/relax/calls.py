@@ -13,6 +13,7 @@ from tvm.tirx import PrimFunc
 from schedlang.tvm import program
 from schedlang.tvm.data_flow.stores import Stores
 from schedlang.tvm.packing import with_weights
+from schedlang.tvm.relax.checks.function import is_check
 from schedlang.tvm.relax.program import (
     MAIN,
     bindings,
@@ -41,13 +42,13 @@ class Call:
 
 
 def calls(mod: IRModule) -> list[Call]:
-    """Return the calls of ``main`` in order."""
+    """Return the calls of ``main`` in order, without checks, which nobody schedules."""
     weights = set(weights_of(mod))
+    checks = {name for name, func in program.named_functions(mod).items() if is_check(func)}
     found = []
     for _, value in bindings(mod):
-        called = tir_call(value)
-        if called is not None:
-            name, arguments = called
+        name, arguments = tir_call(value) or ("", [])
+        if name and name not in checks:
             positions = [place for place, item in enumerate(arguments) if item in weights]
             found.append(Call(name, tuple(positions)))
     return found

@@ -49,7 +49,8 @@ def evaluate(expr: Any, known: Callable[[Any], Value | None]) -> Value | None:
             return None
         arguments.append(value)
     with np.errstate(all="ignore"):
-        return _typed(rule(expr.attrs, *arguments), expr)
+        value = rule(expr.attrs, *arguments)
+        return None if value is None else _typed(value, expr)
 
 
 def _typed(value: Value, expr: Any) -> Value | None:
@@ -119,8 +120,36 @@ def _pad(attrs: Any, x: Any) -> Any:
 
 
 def _take(attrs: Any, x: Any, indices: Any) -> Any:
-    axis = None if attrs.axis is None else int(attrs.axis)
-    return np.take(x, np.asarray(indices), axis=axis, mode="clip")
+    axis, indices = None if attrs.axis is None else int(attrs.axis), np.asarray(indices)
+    extent = np.size(x) if axis is None else np.shape(x)[axis]
+    # What is out of range is left to the checks, which refuse it.
+    if str(attrs.mode) == "fast" and not _within(indices, 0, extent):
+        return None
+    return np.take(x, indices, axis=axis, mode="clip")
+
+
+def _gather(attrs: Any, x: Any, places: Any) -> Any:
+    axis = int(attrs.axis)
+    return np.take_along_axis(x, places, axis) if _within(places, 0, x.shape[axis]) else None
+
+
+def _select(attrs: Any, x: Any, indices: Any) -> Any:
+    pairs = zip(indices, np.shape(x), strict=False)
+    return x[indices] if all(_within(one, -extent, extent) for one, extent in pairs) else None
+
+
+def _within(places: Any, low: int, end: int) -> bool:
+    return not np.size(places) or bool(np.min(places) >= low and np.max(places) < end)
+
+
+def _rounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A division that rounds; of integers by zero there is none."""
+
+    def rule(attrs: Any, left: Any, right: Any) -> Any:
+        whole = np.issubdtype(np.result_type(right), np.integer)
+        return None if whole and np.any(right == 0) else function(left, right)
+
+    return rule
 
 
 def _statistic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,14 +226,14 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
     "bitwise_not": np.invert,
-    "floor_divide": np.floor_divide,
-    "floor_mod": np.mod,
     "where": np.where,
     "clip": np.clip,
 }
 _RULES: dict[str, Callable[..., Any]] = {
     **{f"relax.{name}": _numpy(function) for name, function in _ELEMENTWISE.items()},
     "relax.divide": _divide,
+    "relax.floor_divide": _rounded(np.floor_divide),
+    "relax.floor_mod": _rounded(np.mod),
     "relax.reshape": _numpy(np.reshape),
     "relax.broadcast_to": _numpy(np.broadcast_to),
     "relax.permute_dims": lambda attrs, x: np.transpose(x, _axes(attrs.axes)),
@@ -219,8 +248,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "relax.flip": lambda attrs, x: np.flip(x, axis=int(attrs.axis)),
     "relax.repeat": _repeat,
     "relax.cumsum": _running_sum,
-    "relax.index_tensor": lambda attrs, x, indices: x[indices],
-    "relax.gather_elements": lambda attrs, x, places: np.take_along_axis(x, places, attrs.axis),
+    "relax.index_tensor": _select,
+    "relax.gather_elements": _gather,
     "relax.tile": lambda attrs, x: np.tile(x, tuple(int(count) for count in attrs.repeats)),
     "relax.take": _take,
     "relax.matmul": lambda attrs, left, right: np.matmul(left, right),

@@ -13,6 +13,8 @@ from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
 from schedlang.tvm.relax.calls import with_short_names, with_weights_marked
+from schedlang.tvm.relax.checks.bounded import bounded
+from schedlang.tvm.relax.checks.insertion import with_checks
 from schedlang.tvm.relax.layout.conversion import channels_last
 from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.simplify import simplify
@@ -36,10 +38,11 @@ def lower(
     if layout == CHANNELS_LAST:
         mod, parameters = simplify(channels_last(mod), parameters)
     mod = _run(
-        mod,
+        with_checks(mod, parameters),
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         legalised(),
+        bounded(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
     )

@@ -8,7 +8,7 @@ the inputs and the tensors that are left, its parameters.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from schedlang.tvm.relax.batch_norm import (
     use_counts,
 )
 from schedlang.tvm.relax.calls import numbered
+from schedlang.tvm.relax.checks.calls import check_of
 from schedlang.tvm.relax.evaluation import compact, evaluate
 from schedlang.tvm.relax.program import (
     bindings,
@@ -81,15 +82,12 @@ class _Simplification:
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.normalised:
             self._normalise(var, value)
             return
-        found = evaluate(value, self.known.get)
+        found = evaluate(_without_check(value, self._value), self.known.get)
         if found is not None:
             self.known[var], self.names[var] = found, self._name(value)
             return
         if operator(value) == "relax.where" and self._always(value):
             value = value.args[1]
-        if operator(value) == "relax.take" and str(value.attrs.mode) == "fast":
-            # It reads anywhere in memory at an index that is too large.
-            value = relax.op.take(*value.args, axis=value.attrs.axis, mode="clip")
         for step, made in power_steps(var, value, self.known.get):
             for last, final in moved_views(step, made, self._binding, self._value):
                 if isinstance(final, relax.Var):
@@ -214,6 +212,16 @@ class _Simplification:
         while item in self.aliases and item not in self.known:
             item = self.aliases[item]
         return item
+
+
+def _without_check(value: Any, known: Callable[[Any], Any]) -> Any:
+    """Return what is checked in place of a check that known integers pass."""
+    check = check_of(value)
+    if check is None or check.bounds is None:
+        return value
+    found, (least, most) = known(check.item), check.bounds
+    passes = found is not None and np.size(found) and least <= np.min(found)
+    return check.item if passes and np.max(found) <= most else value
 
 
 class _Writer:

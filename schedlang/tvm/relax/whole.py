@@ -11,8 +11,9 @@ from tvm.tirx import PrimFunc
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
+from schedlang.tvm.relax.checks.function import is_check
 from schedlang.tvm.relax.lowering import narrowed
-from schedlang.tvm.relax.program import MAIN, bindings, inputs_of, substituted
+from schedlang.tvm.relax.program import MAIN, bindings, inputs_of, substituted, tir_call
 from schedlang.tvm.relax.rewriting import fields
 
 _WHOLE, _ENTRY = "whole", "entry"
@@ -28,6 +29,7 @@ def whole_function(mod: IRModule) -> PrimFunc:
 
     ``mod`` is a network as ``lower`` returns it, without weights and with one output. Tensors
     between its functions become buffers of the function, so that a schedule may fuse their loops.
+    It checks no indices: those that are out of range are clamped.
     Raises ``NetworkError`` where TVM cannot merge the functions.
     """
     try:
@@ -40,6 +42,7 @@ def whole_function(mod: IRModule) -> PrimFunc:
 def _as_primitive(mod: IRModule) -> IRModule:
     """Return a module whose ``main`` is a primitive function, which an entry calls."""
     builder = relax.BlockBuilder(mod)
+    checks = {name for name, func in program.named_functions(mod).items() if is_check(func)}
     made: dict[Any, Any] = {one: _same(one) for one in inputs_of(mod)}
 
     def current(item: Any) -> Any:
@@ -49,7 +52,10 @@ def _as_primitive(mod: IRModule) -> IRModule:
     with builder.function(_WHOLE, parameters, {"Primitive": True}, private=True):
         with builder.dataflow():
             for var, value in bindings(mod):
-                if not isinstance(value, relax.Tuple):
+                called, given = tir_call(value) or ("", [])
+                if called in checks:
+                    made[var] = current(given[0])
+                elif not isinstance(value, relax.Tuple):
                     made[var] = builder.emit(substituted(value, current))
             [output] = fields(mod)
             result = builder.emit_output(substituted(output, current))

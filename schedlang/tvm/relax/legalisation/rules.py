@@ -25,9 +25,10 @@ from schedlang.tvm.relax.legalisation.types import (
     of_nothing,
     sign,
     widened,
+    wrapping,
 )
 
-_COMPARED = ("less", "less_equal", "greater", "greater_equal", "add")
+_COMPARED = ("less", "less_equal", "greater", "greater_equal")
 _WIDENED = ("sinh", "cosh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "atan2", "tan")
 
 RULES: dict[str, Rule] = {
@@ -46,9 +47,12 @@ RULES: dict[str, Rule] = {
     **{f"relax.nn.adaptive_avg_pool{count}d": adaptive_mean for count in (1, 2, 3)},
     **{f"relax.{name}": of_booleans(default) for name in _COMPARED},
     "relax.equal": of_booleans(equal),
-    "relax.multiply": of_booleans(multiply),
+    "relax.add": of_booleans(wrapping("add")),
+    "relax.subtract": wrapping("subtract"),
+    "relax.multiply": of_booleans(wrapping("multiply", multiply)),
+    "relax.sum": wrapping("sum"),
     "relax.not_equal": of_booleans(not_equal),
-    "relax.negative": negative,
+    "relax.negative": wrapping("negative", negative),
     "relax.sign": sign,
     **{f"relax.{name}": class_of(name) for name in ("isnan", "isinf", "isfinite")},
     "relax.log_add_exp": log_add_exp,

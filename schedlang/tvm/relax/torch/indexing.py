@@ -9,9 +9,10 @@ from typing import Any
 
 from tvm import relax
 
+from schedlang.tvm.relax.checks.calls import check_call, index_check, outside
 from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, Hopeless, argument, cast
-from schedlang.tvm.values import dtype_of
+from schedlang.tvm.values import dtype_of, is_integer
 
 
 def _embedding(importer: Any, node: Any) -> Any:
@@ -96,6 +97,8 @@ def _table(importer: Any, x: Any, given: Mapping[int, Any]) -> _Table:
     places = None
     for axis, index in given.items():
         index = cast(importer, _wrapped(importer, x, axis, index), "int64")
+        # One that is too large would be another row of the table.
+        index = emit(index_check(index, shape[axis], "[...]"))
         if places is None:
             places = index
         else:
@@ -128,10 +131,40 @@ def _select(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(relax.op.squeeze(one, [axis]))
 
 
+def _scatter(importer: Any, node: Any) -> Any:
+    """TVM's ``scatter``, where negative indices count from the end, which torch refuses."""
+    x, axis, index = (argument(importer, node, place, "") for place in range(3))
+    given = importer.env[node.args[2]]
+    extent = shape_of(x)[axis] if shape_of(x) else 1
+    importer.env[node.args[2]] = importer.block_builder.emit(index_check(index, extent, "scatter"))
+    try:
+        return importer.convert_map[node.target.__name__](node)
+    finally:
+        importer.env[node.args[2]] = given
+
+
+def _within(importer: Any, node: Any) -> Any:
+    """What an operator demands of values before torch decomposes it: see ``demands``."""
+    x, low, high, what = (argument(importer, node, place, "") for place in range(4))
+    emit = importer.block_builder.emit
+    message = outside(what, low, high)
+    if is_integer(x):
+        return emit(check_call(x, (int(low), int(high)), message))
+    dtype = dtype_of(x)
+    above = emit(relax.op.greater_equal(x, relax.const(low, dtype)))
+    below = emit(relax.op.less_equal(x, relax.const(high, dtype)))
+    inside = emit(relax.op.astype(emit(relax.op.logical_and(above, below)), "int32"))
+    passed = emit(check_call(inside, (1, 1), message))
+    return emit(relax.op.multiply(x, emit(relax.op.astype(passed, dtype))))
+
+
 INDEXING: dict[str, Converter] = {
     "embedding.default": _embedding,
     "index.Tensor": _index,
     "index_put.default": _index_put,
     "index_select.default": _index_select,
     "select.int": _select,
+    "scatter.src": _scatter,
+    "scatter.value": _scatter,
+    "within.default": _within,
 }

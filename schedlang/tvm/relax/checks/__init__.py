@@ -1,0 +1,1 @@
+"""What values a network's indices and divisors may have: proofs at import, checks in each call."""

@@ -183,20 +183,3 @@ def test_loops_whose_ends_are_read_stay_inside_tensors() -> None:
     np.testing.assert_array_equal(found.numpy(), [3, 7])
     run(*map(tvm.runtime.tensor, (values, np.array([-90000, -89999, -89998], "int32"))), found)
     np.testing.assert_array_equal(found.numpy(), [0, 0])
-
-
-def test_integers_wrap_as_those_of_torch() -> None:
-    """TVM takes ``(x * 4 + 4) // 4`` for ``x + 1``."""
-    for dtype in ("int32", "int64"):
-        x = relax.Var("x", relax.TensorType((4,), dtype))
-        four = relax.const(4, dtype)
-
-        def body(emit: Any, x: Any = x, four: Any = four) -> Any:
-            return OP.floor_divide(emit(OP.add(emit(OP.multiply(x, four)), four)), four)
-
-        exe = sl.compile_network(sl.import_network(module((x,), body)), progress=False)
-        values = np.array([1, 2**30, 2**31 - 1, -(2**31)], dtype)
-        if dtype == "int64":
-            values = np.array([1, 2**62, 2**63 - 1, -(2**63)], dtype)
-        with np.errstate(over="ignore"):
-            np.testing.assert_array_equal(exe(values), (values * 4 + 4) // 4)

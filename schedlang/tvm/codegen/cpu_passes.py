@@ -12,9 +12,6 @@ Where a machine has no bfloat16 or 8-bit float, TVM 0.27 stores 16 or 8 bits ins
 the element of a ``Broadcast`` to integers and leaves the vector's own type as it was, so that
 storing it is an error ("dtype mismatch on BufferStore"): the vectorised initial value of a sum in
 bfloat16, or a row that is repeated.
-
-The generator takes the bits of an integer zero in another type for a null pointer, and refuses
-them where that type is a number; simplifying ``x * 0`` leaves such.
 """
 
 from __future__ import annotations
@@ -22,32 +19,22 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm.ir import Call, IRModule
+from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.target import Target as TVMTarget
-from tvm.tirx import (
-    AttrStmt,
-    BufferStore,
-    For,
-    ForKind,
-    PrimFunc,
-    Var,
-    compilation_pipeline,
-    const,
-)
+from tvm.tirx import AttrStmt, BufferStore, For, ForKind, PrimFunc, Var, compilation_pipeline
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
 from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.parts import bindings_of
-from schedlang.tvm.values import called, constant, dtype_of, found_in
+from schedlang.tvm.values import found_in
 
 _OTHERS = "schedlang_others"
 _NAME = "schedlang"
 _LOWERED = "schedlang_lowered"
 _ASSUMPTION = "storage_alignment"
 _PRAGMA = "pragma_"
-_REINTERPRET = "tirx.reinterpret"
 # Pragmas that the code generator for CPUs reads.
 _MEANT = ("pragma_import_llvm", "pragma_parallel_")
 
@@ -77,24 +64,11 @@ def _assume_no_alignment(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimF
     return func.with_body(structural_map(func.body, (AttrStmt, weaken), order="post"))
 
 
-def _without_zero_bits(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
-    """Put the zero of a type in place of the bits of an integer zero in that type."""
-
-    def zero(call: Call) -> Any:
-        if called(call) != _REINTERPRET or constant(call.args[0]) != 0:
-            return call
-        dtype = dtype_of(call)
-        return call if dtype.startswith("handle") else const(0, dtype)
-
-    return func.with_body(structural_map(func.body, (Call, zero), order="post"))
-
-
 def _pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's own pipeline between passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
-    zeros = tvm.tirx.transform.prim_func_pass(_without_zero_bits, opt_level=0)
-    passes = [WITHOUT_STORED_BROADCASTS, lower, weaken, zeros]
+    passes = [WITHOUT_STORED_BROADCASTS, lower, weaken]
     return tvm.transform.Sequential(passes), finish_host, finish_device
 
 

@@ -25,8 +25,8 @@ from schedlang.tvm.relax.legalisation.types import (
     of_nothing,
     sign,
     widened,
-    wrapping,
 )
+from schedlang.tvm.relax.legalisation.wrapping import wrapping
 
 _COMPARED = ("less", "less_equal", "greater", "greater_equal")
 _WIDENED = ("sinh", "cosh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "atan2", "tan")

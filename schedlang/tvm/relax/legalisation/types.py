@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from tvm import relax, te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
 from schedlang.tvm.relax.program import shape_of
-from schedlang.tvm.values import dtype_of, element_bits, is_floating
+from schedlang.tvm.values import dtype_of, is_floating
 
 
 def of_booleans(rule: Rule = default) -> Rule:
@@ -23,69 +22,6 @@ def of_booleans(rule: Rule = default) -> Rule:
         return relax.op.astype(made, "bool") if dtype_of(made) != "bool" else made
 
     return computed
-
-
-_WRAPPED: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a + (tirx.bitwise_not(b) + tirx.const(1, b.ty)),
-    "multiply": lambda a, b: a * b,
-    "negative": lambda a: tirx.bitwise_not(a) + tirx.const(1, a.ty),
-}
-
-
-def wrapping(name: str, rule: Rule = default) -> Rule:
-    """Return the rule of a sum, difference or product, where integers wrap as they do in torch.
-
-    Of signed integers, TVM and LLVM assume that they do not overflow: ``(x * 4 + 4) // 4`` becomes
-    ``x + 1``, and ``x + 1 > x`` is true. So their bits are computed with, as unsigned ones. TVM
-    also takes unsigned differences for zero or more, where it does not reinterpret them.
-    """
-
-    def computed(bb: Any, call: Any) -> Any:
-        dtype = dtype_of(call)
-        if dtype not in ("int32", "int64") or dtype_of(call.args[0]) != dtype:
-            return rule(bb, call)
-        unsigned, width = f"u{dtype}", element_bits(dtype)
-        if name == "sum":
-            bits = bb.emit(bb.call_te(_reinterpreted(unsigned), call.args[0]))
-            total = bb.emit(relax.Call(call.op, [bits], call.attrs))
-            return bb.call_te(_reinterpreted(dtype), total)
-        tensors = [one for one in call.args if not _is_scalar(one)]
-
-        def element(*given: Any) -> Any:
-            left = iter(given)
-            bits = [
-                tirx.const(int(one.value.numpy()) % 2**width, unsigned)
-                if _is_scalar(one)
-                else tirx.reinterpret(unsigned, next(left))
-                for one in call.args
-            ]
-            return tirx.reinterpret(dtype, _WRAPPED[name](*bits))
-
-        if len(tensors) == 2:
-            return bb.call_te(paired(element), *tensors, primfunc_name_hint=name)
-        if len(tensors) == 1:
-            return bb.call_te(_each(element), *tensors, primfunc_name_hint=name)
-        return rule(bb, call)
-
-    return computed
-
-
-def _is_scalar(item: Any) -> bool:
-    return number(item) is not None
-
-
-def _each(function: Callable[[Any], Any]) -> Callable[[te.Tensor], te.Tensor]:
-    return lambda x: te.compute(x.shape, lambda *place: function(x[place]), "compute")
-
-
-def _reinterpreted(dtype: str) -> Callable[[te.Tensor], te.Tensor]:
-    """Return a function of a tensor to the same bits in another type."""
-
-    def reinterpret(x: te.Tensor) -> te.Tensor:
-        return _each(lambda value: tirx.reinterpret(dtype, value))(x)
-
-    return reinterpret
 
 
 def widened(bb: Any, call: Any) -> Any:

@@ -12,7 +12,14 @@ from tvm.ir import GlobalVar, IRModule
 
 from schedlang.errors import NetworkError, UnsupportedOperatorError
 from schedlang.printed import first_line
-from schedlang.tvm.relax.program import MAIN, bindings, number_of_inputs, tensor_type, with_inputs
+from schedlang.tvm.relax.program import (
+    BUILDING,
+    MAIN,
+    bindings,
+    number_of_inputs,
+    tensor_type,
+    with_inputs,
+)
 
 
 def read_relax(mod: IRModule) -> tuple[IRModule, dict[str, np.ndarray]]:
@@ -74,7 +81,7 @@ def read_onnx(
         raise UnsupportedOperatorError(
             "operators of ONNX that TVM cannot import:\n" + "\n".join(lines), missing
         )
-    with warnings.catch_warnings():
+    with BUILDING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that an input was renamed
         try:
             return onnx_frontend.from_onnx(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
 from typing import Any, TypeAlias
 
 from tvm import relax
@@ -17,6 +18,8 @@ NetworkProgram: TypeAlias = IRModule
 NUM_INPUT = "num_input"
 """The attribute of TVM's front ends: how many parameters of ``main`` the caller gives."""
 
+BUILDING = RLock()
+"""Held while a function is built: TVM keeps the open ones in a list for the whole process."""
 
 VIEWS = VIEW, ZERO_OFFSET = "relax.memory.view", "relax.memory.ensure_zero_offset"
 """The operators of a view; the second one copies a view that functions cannot read in place."""

@@ -12,6 +12,7 @@ from tvm.tirx import PrimFunc
 
 from schedlang.tvm.program import create_prim_func
 from schedlang.tvm.relax.program import (
+    BUILDING,
     MAIN,
     VIEWS,
     bindings,
@@ -67,7 +68,7 @@ def with_main(mod: IRModule, parameters: Sequence[Any], write: Callable[[Any], A
     """
     inputs = inputs_of(mod)
     builder = relax.BlockBuilder(mod)
-    with builder.function("rewritten", [*inputs, *parameters]):
+    with BUILDING, builder.function("rewritten", [*inputs, *parameters]):
         with builder.dataflow():
             output = builder.emit_output(write(builder))
         builder.emit_func_output(output)

@@ -13,7 +13,14 @@ from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
 from schedlang.tvm.relax.checks.function import is_check
 from schedlang.tvm.relax.lowering import narrowed
-from schedlang.tvm.relax.program import MAIN, bindings, inputs_of, substituted, tir_call
+from schedlang.tvm.relax.program import (
+    BUILDING,
+    MAIN,
+    bindings,
+    inputs_of,
+    substituted,
+    tir_call,
+)
 from schedlang.tvm.relax.rewriting import fields
 
 _WHOLE, _ENTRY = "whole", "entry"
@@ -49,7 +56,7 @@ def _as_primitive(mod: IRModule) -> IRModule:
         return made.get(item, item)
 
     parameters = list(made.values())
-    with builder.function(_WHOLE, parameters, {"Primitive": True}, private=True):
+    with BUILDING, builder.function(_WHOLE, parameters, {"Primitive": True}, private=True):
         with builder.dataflow():
             for var, value in bindings(mod):
                 called, given = tir_call(value) or ("", [])
@@ -64,7 +71,7 @@ def _as_primitive(mod: IRModule) -> IRModule:
     whole = made_so_far.get_global_var(_WHOLE)
     builder = relax.BlockBuilder(made_so_far)
     arguments = [_same(one) for one in inputs_of(mod)]
-    with builder.function(_ENTRY, arguments):
+    with BUILDING, builder.function(_ENTRY, arguments):
         with builder.dataflow():
             result = builder.emit_output(relax.Call(whole, arguments))
         builder.emit_func_output(result)

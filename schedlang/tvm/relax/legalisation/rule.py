@@ -43,7 +43,7 @@ def paired(function: Callable[[Any, Any], Any]) -> Callable[[te.Tensor, te.Tenso
     def made(one: te.Tensor, other: te.Tensor) -> te.Tensor:
         shape = topi.utils.get_const_tuple(topi.add(one, other).shape)
         one, other = topi.broadcast_to(one, shape), topi.broadcast_to(other, shape)
-        return te.compute(shape, lambda *place: function(one[place], other[place]), "compute")
+        return te.compute(shape, lambda *place: function(one(*place), other(*place)), "compute")
 
     return made
 

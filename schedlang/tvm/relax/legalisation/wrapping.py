@@ -77,7 +77,7 @@ def _total(bb: Any, call: Any, dtype: str) -> Any:
     if dtype != "int64":
         wide = total(bb.emit(relax.op.astype(call.args[0], "int64")))
         return bb.call_te(_each(lambda value: _within(value, dtype)), wide)
-    made = paired(lambda *parts: _Halves(*(one.astype("int64") for one in parts), 32).joined)
+    made = paired(lambda high, low: _Halves(high, low, 32).joined)
     return bb.call_te(made, half("high"), half("low"))
 
 

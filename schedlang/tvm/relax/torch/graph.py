@@ -18,7 +18,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from schedlang.errors import UnsupportedOperatorError
-from schedlang.tvm.relax.program import MAIN, shape_of, with_inputs
+from schedlang.tvm.relax.program import BUILDING, MAIN, shape_of, with_inputs
 from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type
 from schedlang.tvm.relax.torch.arithmetic import ARITHMETIC
 from schedlang.tvm.relax.torch.elementwise import ELEMENTWISE
@@ -130,7 +130,7 @@ def graph_to_relax(
         variables[placeholder] = shared[name]
     signature = [*(variables[name] for name in inputs), *shared.values()]
     failure: tuple[Any, Exception] | None = None
-    with builder.function(MAIN, signature):
+    with BUILDING, builder.function(MAIN, signature):
         with builder.dataflow():
             for node in graph.nodes:
                 if node.op == "placeholder" and node.name in variables:

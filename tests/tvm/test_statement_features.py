@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import te, tirx
 
 import schedlang as sl
 from schedlang.search import Random
@@ -163,9 +164,20 @@ def test_features_that_are_not_finite_are_none(monkeypatch: pytest.MonkeyPatch) 
     assert fourth is not None and fourth.shape == (0, COLUMNS)
 
 
+def test_programs_that_store_constants_alone_have_no_rows() -> None:
+    """As those whose only statement is a call of the user's own code."""
+    ones = te.compute((8, 8), lambda i, j: tirx.const(1.0, "float32"), name="ones")
+    sch = sl.Schedule(sl.workloads.from_te([ones]))
+    assert [one.shape for one in statement_features([sch.raw]) if one is not None] == [(0, COLUMNS)]
+    product = scheduled("GMM", 1)[0]
+    both = statement_features([sch.raw, product.raw])
+    [alone] = statement_features([product.raw])
+    assert both[1] is not None and alone is not None
+    np.testing.assert_array_equal(both[1], alone)
+
+
 def test_names_of_buffers_do_not_count() -> None:
     """Two operands with the same name, in both orders: TVM would go by their addresses."""
-    from tvm import te
 
     def workload(first: str, second: str) -> sl.Workload:
         one, other = te.placeholder((8, 8), name=first), te.placeholder((16, 16), name=second)

@@ -29,7 +29,8 @@ _BUFFERS = 5
 _CURVE_SAMPLES = 10
 _CACHE_LINE_BYTES = 64
 # Each of the buffers that a statement accesses has 18 columns, after the 57 of its computation.
-_ACCESSES = slice(57, 57 + 18 * _BUFFERS)
+_COLUMNS_OF_BUFFER = 18
+_ACCESSES = slice(57, 57 + _COLUMNS_OF_BUFFER * _BUFFERS)
 _BYTES, _LINES = 3, 5
 
 SKIPPED_PASSES = ("s_tir.StmtSimplify", "s_tir.CompactBufferAllocation")
@@ -109,13 +110,12 @@ def _in_order(rows: Table) -> Table:
     TVM sorts by cache lines, then bytes, both descending; it breaks ties by name, and then by
     address, which differs from run to run.
     """
-    accesses = rows[:, _ACCESSES].reshape(len(rows), _BUFFERS, -1)
+    accesses = rows[:, _ACCESSES].reshape(len(rows), _BUFFERS, _COLUMNS_OF_BUFFER)
     keys = [-accesses[:, :, column] for column in range(accesses.shape[2] - 1, -1, -1)]
     order = np.lexsort((*keys, -accesses[:, :, _BYTES], -accesses[:, :, _LINES]), axis=-1)
     rows = rows.copy()
-    rows[:, _ACCESSES] = np.take_along_axis(accesses, order[:, :, None], axis=1).reshape(
-        len(rows), -1
-    )
+    sorted_accesses = np.take_along_axis(accesses, order[:, :, None], axis=1)
+    rows[:, _ACCESSES] = sorted_accesses.reshape(len(rows), _COLUMNS_OF_BUFFER * _BUFFERS)
     return rows
 
 

@@ -72,6 +72,15 @@ def first_line(said: object) -> str:
     return lines[0]
 
 
+def not_among(said: str, word: object, words: Iterable[str]) -> str:
+    """Return ``"search='radnom'; did you mean 'random'? known: auto, random"``.
+
+    ``said`` is what comes first; a word that is near none of them has a semicolon.
+    """
+    known = list(words)
+    return f"{said}{nearest(word, known) or ';'} known: {', '.join(known)}"
+
+
 def nearest(word: object, words: Iterable[str], show: Callable[[str], object] = repr) -> str:
     """Return ``"; did you mean 'matmul'?"`` for the nearest of ``words``; nothing without one.
 

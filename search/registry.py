@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from schedlang.printed import not_among
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.evolutionary import Evolutionary
 from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
@@ -40,8 +41,8 @@ def make_search(
         return ExploreExploit.setting(name)(space, workload, seed)
     make = SEARCHES.get(name)
     if make is None:
-        known = ", ".join(["auto", *SEARCHES, *SETTINGS])
-        raise ValueError(f"search={name!r}; known: {known}, or give a Strategy")
+        known = ["auto", *SEARCHES, *SETTINGS]
+        raise ValueError(f"{not_among(f'search={name!r}', name, known)}, or give a Strategy")
     if make is ExploreExploit and trials is not None:
         fitting = [k for k in SETTINGS.values() if 2 * k <= trials]
         switch_after = max(fitting, default=max(1, trials // 2))

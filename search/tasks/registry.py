@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from schedlang.printed import not_among
 from schedlang.search.tasks.gradient import GradientScheduler
 from schedlang.search.tasks.objective import (
     Latency,
@@ -67,8 +68,8 @@ def make_objective(
         own = UserObjective(objective)
         own.of((1.0,) * networks)  # a mistake shows now, not after the first slices
         return own
-    known = ", ".join(OBJECTIVES)
-    raise ValueError(f"objective={objective!r}; known: {known}, or give f(latencies) -> float")
+    said = not_among(f"objective={objective!r}", objective, OBJECTIVES)
+    raise ValueError(f"{said}, or give f(latencies) -> float")
 
 
 def make_scheduler(
@@ -96,8 +97,8 @@ def make_scheduler(
     if isinstance(scheduler, str):
         make = SCHEDULERS.get(scheduler)
         if make is None:
-            known = ", ".join(SCHEDULERS)
-            raise ValueError(f"scheduler={scheduler!r}; known: {known}, or an object with next")
+            said = not_among(f"scheduler={scheduler!r}", scheduler, SCHEDULERS)
+            raise ValueError(f"{said}, or an object with next")
         cost = make_objective(objective, limits=limits, networks=networks, weights=weights)
         return make(cost, patience=patience, seed=seed)
     if isinstance(scheduler, type) or not callable(getattr(scheduler, "next", None)):

@@ -15,6 +15,7 @@ from schedlang.search import (
 )
 from schedlang.search.explore_exploit import SETTINGS
 from schedlang.search.strategy import Strategy
+from schedlang.search.tasks.registry import make_objective, make_scheduler
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.workloads.workload import Workload
 
@@ -60,8 +61,17 @@ def test_the_settings_of_the_paper_are_names_too(
 def test_an_unknown_name_is_told_with_the_known_ones(workload: Workload) -> None:
     with pytest.raises(ValueError, match="search='annealing'; known: auto, random, .*dpansor-25"):
         sl.tune(workload, space=ORDINARY, search="annealing")
-    with pytest.raises(ValueError, match="no setting 'dpansor-50'; known: dpansor-25, "):
+    with pytest.raises(ValueError, match="no setting 'dpansor-50'; did you mean .* known: dpansor"):
         ExploreExploit.setting("dpansor-50")
+
+
+def test_a_misspelt_name_is_told_with_the_nearest(workload: Workload) -> None:
+    with pytest.raises(ValueError, match="search='evolutionery'; did you mean 'evolutionary'. kn"):
+        sl.tune(workload, space=ORDINARY, search="evolutionery")
+    with pytest.raises(ValueError, match="objective='latensy'; did you mean 'latency'. known: "):
+        make_objective("latensy")
+    with pytest.raises(ValueError, match="scheduler='gradent'; did you mean 'gradient'. known: "):
+        make_scheduler("gradent")
 
 
 @pytest.mark.parametrize("make", [Random, Evolutionary])

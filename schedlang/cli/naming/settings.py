@@ -17,7 +17,7 @@ from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import database_to_write
 from schedlang.cli.verb import UsageError
 from schedlang.cli.words import OBJECTIVES, SCHEDULERS, SEARCHES, TARGETS
-from schedlang.printed import nearest
+from schedlang.printed import not_among
 
 
 def _same(value: Any) -> Any:
@@ -61,9 +61,7 @@ class Word:
 def check_word(option: str, words: Collection[str], text: str) -> None:
     """UsageError for a word that is none of those that an option takes."""
     if text not in words:
-        raise UsageError(
-            f"--{option} {text}{nearest(text, words) or ';'} known: {', '.join(words)}"
-        )
+        raise UsageError(not_among(f"--{option} {text}", text, words))
 
 
 def _check_search(text: str) -> None:

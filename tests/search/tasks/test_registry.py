@@ -70,7 +70,7 @@ def test_settings_tell_schedulers_apart() -> None:
         ),
         ({"scheduler": 3}, r"scheduler=3 has no next\(progress\)"),
         ({"scheduler": GradientScheduler}, "has no next|give a name"),
-        ({"objective": "speed"}, "objective='speed'; known: latency, requirements, speedup, or"),
+        ({"objective": "fast"}, "objective='fast'; known: latency, requirements, speedup, or"),
         ({"objective": None}, "objective=None; known"),
         ({"objective": "requirements"}, "needs limits="),
         ({"limits": [1.0]}, r"limits=\[1.0\] need objective='requirements', not 'latency'"),

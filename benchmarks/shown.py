@@ -88,7 +88,7 @@ ODD: Mapping[str, Callable[[], Any]] = {
     "matmul 97x101x103": lambda: sl.workloads.matmul(97, 101, 103),
     "matmul 512x7x300": lambda: sl.workloads.matmul(512, 7, 300),
     "vector 1x1000x771": lambda: sl.workloads.matmul(1, 1000, 771),
-    "batched 12x77x77x63": lambda: sl.workloads.GMM(77, 77, 63, 12),
+    "batched 12x77x77x63": lambda: sl.workloads.get("GMM", n=77, m=77, k=63, batch=12),
     "conv 28x28x128 NCHW": nchw,
     "dense relu 65x190": dense_relu,
     "row norm 77x513": row_norm,

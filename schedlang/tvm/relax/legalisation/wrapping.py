@@ -8,6 +8,7 @@ bits, or in two halves, and brought back into its range.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,11 @@ from schedlang.tvm.values import dtype_of, element_bits
 _NARROW = ("int8", "uint8", "int16")  # products of uint16 do not fit int32
 _WIDE = ("int32", "int64")
 
-_PLAIN: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "negative": lambda a: -a,
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "negative": operator.neg,
 }
 
 
@@ -47,8 +48,8 @@ def wrapping(name: str, rule: Rule = default) -> Rule:
             left = iter(given)
             operands = [_operand(one, left, dtype) for one in call.args]
             if dtype in _WIDE:
-                return _HALVED[name](*map(_Halves.of, operands)).joined
-            return _within(_PLAIN[name](*operands), dtype)
+                return _OPERATIONS[name](*map(_Halves.of, operands)).joined
+            return _within(_OPERATIONS[name](*operands), dtype)
 
         made = paired(element) if len(tensors) == 2 else _each(element)
         return bb.call_te(made, *tensors, primfunc_name_hint=name)
@@ -133,23 +134,19 @@ class _Halves:
         high = _signed(self.high + _down(self.low, self.bits), self.bits)
         return (high << tirx.const(self.bits, dtype_of(high))) | _low(self.low, self.bits)
 
-    def with_parts(self, high: Any, low: Any) -> _Halves:
-        """Return another integer of as many bits."""
-        return _Halves(high, low, self.bits)
+    def __add__(self, other: _Halves) -> _Halves:
+        return _Halves(self.high + other.high, self.low + other.low, self.bits)
 
+    def __sub__(self, other: _Halves) -> _Halves:
+        return _Halves(self.high - other.high, self.low - other.low, self.bits)
 
-def _product(one: _Halves, other: _Halves) -> _Halves:
-    bits, quarter = one.bits, one.bits // 2
-    upper = one.low * _down(other.low, quarter)
-    lower = one.low * _low(other.low, quarter)
-    crossed = _low(one.high * other.low, bits) + _low(one.low * other.high, bits)
-    raised = _low(upper, quarter) << tirx.const(quarter, dtype_of(upper))
-    return one.with_parts(crossed + _down(upper, quarter), raised + lower)
+    def __neg__(self) -> _Halves:
+        return _Halves(-self.high, -self.low, self.bits)
 
-
-_HALVED: dict[str, Callable[..., _Halves]] = {
-    "add": lambda a, b: a.with_parts(a.high + b.high, a.low + b.low),
-    "subtract": lambda a, b: a.with_parts(a.high - b.high, a.low - b.low),
-    "multiply": _product,
-    "negative": lambda a: a.with_parts(-a.high, -a.low),
-}
+    def __mul__(self, other: _Halves) -> _Halves:
+        bits, quarter = self.bits, self.bits // 2
+        upper = self.low * _down(other.low, quarter)
+        lower = self.low * _low(other.low, quarter)
+        crossed = _low(self.high * other.low, bits) + _low(self.low * other.high, bits)
+        raised = _low(upper, quarter) << tirx.const(quarter, dtype_of(upper))
+        return _Halves(crossed + _down(upper, quarter), raised + lower, bits)

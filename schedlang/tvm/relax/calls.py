@@ -13,7 +13,7 @@ from tvm.tirx import PrimFunc
 from schedlang.tvm import program
 from schedlang.tvm.data_flow.stores import Stores
 from schedlang.tvm.packing import with_weights
-from schedlang.tvm.relax.checks.function import is_check
+from schedlang.tvm.relax.checks.function import names_of_checks
 from schedlang.tvm.relax.program import (
     MAIN,
     bindings,
@@ -44,7 +44,7 @@ class Call:
 def calls(mod: IRModule) -> list[Call]:
     """Return the calls of ``main`` in order, without checks, which nobody schedules."""
     weights = set(weights_of(mod))
-    checks = {name for name, func in program.named_functions(mod).items() if is_check(func)}
+    checks = names_of_checks(mod)
     found = []
     for _, value in bindings(mod):
         name, arguments = tir_call(value) or ("", [])

@@ -11,7 +11,7 @@ from tvm.tirx import PrimFunc
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
-from schedlang.tvm.relax.checks.function import is_check
+from schedlang.tvm.relax.checks.function import names_of_checks
 from schedlang.tvm.relax.lowering import narrowed
 from schedlang.tvm.relax.program import (
     BUILDING,
@@ -49,7 +49,7 @@ def whole_function(mod: IRModule) -> PrimFunc:
 def _as_primitive(mod: IRModule) -> IRModule:
     """Return a module whose ``main`` is a primitive function, which an entry calls."""
     builder = relax.BlockBuilder(mod)
-    checks = {name for name, func in program.named_functions(mod).items() if is_check(func)}
+    checks = names_of_checks(mod)
     made: dict[Any, Any] = {one: _same(one) for one in inputs_of(mod)}
 
     def current(item: Any) -> Any:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import IRModule
 from tvm.script import tirx as T
 
 from schedlang.errors import ValueOutOfRangeError
+from schedlang.tvm import program
 
 CHECK = "schedlang.check"
 """The attribute of these functions."""
@@ -25,6 +27,11 @@ _OPAQUE = 8
 def is_check(func: Any) -> bool:
     """Tell whether a tensor function only checks its argument."""
     return bool(func.attrs and func.attrs.get(CHECK, False))
+
+
+def names_of_checks(mod: IRModule) -> set[str]:
+    """Return the names of the tensor functions of a network that only check their argument."""
+    return {name for name, func in program.named_functions(mod).items() if is_check(func)}
 
 
 def check_function(

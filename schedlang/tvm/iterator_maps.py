@@ -12,7 +12,7 @@ The analysis gives up on a product of two iterators, and leaves all indices as t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -93,13 +93,16 @@ class Iterators:
         squares = self._squares((expr, *beside))
         return call_pure_extern(str(expr.ty.dtype), _NAME, expr, *squares)
 
-    def disguised(self, indices: Sequence[Any]) -> list[Any]:
+    def disguised(self, indices: Sequence[Any], scalars: Collection[Any] = ()) -> list[Any]:
         """Return indices of the same values that the analysis gives up on; code can be generated.
 
-        A call is another matter: that of ``hidden`` names no function.
+        A call is another matter: that of ``hidden`` names no function. One product is enough of an
+        iterator that has several values. ``scalars`` are such ones, of no vectorised loop: products
+        of others make vectors of indices, whose elements are loaded and stored one by one.
         """
         first, *others = indices
-        for square in self._squares(indices):
+        squares = self._squares(indices)
+        for square in [square for square in squares if square.a in scalars][:1] or squares:
             first = first + bitwise_and(square, IntImm(square.ty, 0))
         return [first, *others]
 

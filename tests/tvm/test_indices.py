@@ -12,6 +12,9 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import te
+from tvm.ir import TensorLoad
+from tvm.s_tir.pipeline import default_s_tir_pipeline
+from tvm.tirx import Ramp
 
 import schedlang as sl
 from schedlang.language.schedule import Schedule
@@ -19,6 +22,7 @@ from schedlang.targets import build_callable
 from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
 from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.program import as_main, parse_script
+from schedlang.tvm.values import found_in
 from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
 from tests.tvm.indices.check import REFUSED, RIGHT, cases
@@ -70,6 +74,45 @@ def test_an_unscheduled_shifted_modulus_is_right() -> None:
     assert wrong.numpy().tolist() != [3, 0, 1, 2], "TVM does it right by now"
 
 
+@pytest.mark.parametrize("outer", [-3, -2, 1, 3])
+@pytest.mark.parametrize("inner", [-6, -3, 4, 6])
+def test_quotients_and_remainders_of_remainders_by_negative_numbers(inner: int, outer: int) -> None:
+    """TVM makes ``i // 3 % -1`` of ``i % -3 // 3``."""
+    a = te.placeholder((32,), name="a")
+    parts = [
+        te.compute((24,), lambda i: a[i % inner // outer + 16], name="y0"),
+        te.compute((24,), lambda i: (i % inner // outer).astype("float32"), name="y1"),
+        te.compute((24,), lambda i: a[i % inner % outer + 16], name="y2"),
+        te.compute((24,), lambda i: a[(i // inner + 16) % outer // inner + 16], name="y3"),
+    ]
+    y = te.compute((24, 4), lambda i, j: sum_where(j, [part[i] for part in parts]), name="y")
+    sch = Schedule(from_te([a, y]))
+    for part in parts:
+        sch.compute_inline(part.op.name)
+    values, i = np.arange(32, dtype="float32"), np.arange(24)
+    expected = np.stack(
+        [
+            i % inner // outer + 16,
+            i % inner // outer,
+            i % inner % outer + 16,
+            (i // inner + 16) % outer // inner + 16,
+        ],
+        axis=1,
+    )
+    np.testing.assert_array_equal(result(sch.mod, values, shape=(24, 4)), expected)
+    by_tvm = np.full((24, 4), np.nan, "float32")
+    compiled_by_tvm(written_for_tvm(sch.mod), "main", values, by_tvm)
+    np.testing.assert_array_equal(by_tvm, expected)
+
+
+def sum_where(which: Any, values: list[Any]) -> Any:
+    """Return the value of that number."""
+    chosen = values[-1]
+    for number, value in enumerate(values[:-1]):
+        chosen = te.if_then_else(which == number, value, chosen)
+    return chosen
+
+
 def compiled_by_tvm(mod: Any, name: str, *arrays: Array) -> None:
     """Call a program that TVM's own pipeline compiled."""
     code = tvm.compile(mod, target="llvm")
@@ -94,6 +137,22 @@ def test_tvm_computes_indices_right_that_are_written_for_it() -> None:
             else:
                 np.testing.assert_array_equal(arrays[-1], program.expected)
     assert changed > 4 and refused < 8
+
+
+def test_what_is_written_for_tvm_loads_whole_vectors() -> None:
+    """An index with a product of a vectorised loop is a vector of indices."""
+    a = te.placeholder((4, 64), name="a")
+    y = te.compute((4, 64), lambda i, j: a[3 - i, j] * 2, name="y")
+    sch = Schedule(from_te([a, y]))
+    _, inner = sch.split(sch.fuse(*sch.get_loops("y")), [None, 8])
+    sch.vectorize(inner)
+    written = written_for_tvm(sch.mod)
+    assert written is not sch.mod
+    machine = sl.Target("cpu").tvm_target()
+    bound = tvm.tirx.transform.BindTarget(machine.with_host(machine))(written)
+    lowered = default_s_tir_pipeline()[0](bound)
+    loads = found_in(lowered["main"].body, TensorLoad)
+    assert [type(load.indices[-1]) for load in loads if load.ty.dtype.lanes == 8] == [Ramp]
 
 
 def test_what_goes_out_to_tvm_is_right_there(tmp_path: Path) -> None:

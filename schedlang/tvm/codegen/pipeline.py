@@ -2,32 +2,34 @@
 
 Three of its passes compute some wrongly. ``FlattenBuffer`` simplifies the index of each access as a
 map of iterators, see ``iterator_maps``. ``CompactBufferAllocation`` makes a buffer as small as what
-such a map says that is written. ``RenormalizeSplitPattern`` splits divisions of remainders by
-negative numbers. What may come out wrong is hidden while they run. The passes after them find it
-again, so that vectors and guards are made of it as of any other index.
+such a map says that is written. ``RenormalizeSplitPattern`` splits divisions of remainders, of
+which one is by a negative number. What may come out wrong is hidden while they run. The passes
+after them find it again, so that vectors and guards are made of it as of any other index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from tvm import s_tir, tirx
-from tvm.ir import IRModule, TensorLoad
+from tvm.ir import IRModule, Range, TensorLoad
 from tvm.ir.transform import module_pass
-from tvm.s_tir import SBlockRealize
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir import pipeline as _tvm
+from tvm.sym import Analyzer
+from tvm.tirx import For, ForKind, Var, bitwise_and
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 from schedlang.tvm.parts import bindings_of
-from schedlang.tvm.values import extent_of, found_in, substituted
+from schedlang.tvm.values import constant, extent_of, found_in, substituted
 
 Hide = Callable[[Any], Any]
 _UNBOUND: Mapping[Any, Any] = {}
-Replace = Callable[[Iterators, Sequence[Any]], list[Any]]
+Replace = Callable[[Iterators, Any], list[Any]]
 
 
 def default_pipeline() -> tuple[Any, Any, Any]:
@@ -57,7 +59,18 @@ def written_for_tvm(mod: IRModule) -> IRModule:
     """
 
     def disguise(body: Any) -> Any:
-        return _replace_unsafe(body, Iterators.disguised, bound=_bindings(body))
+        bound = _bindings(body)
+        scalars = _scalars(body, bound)
+        allocated = {buffer for block in found_in(body, SBlock) for buffer in block.alloc_buffers}
+
+        def replaced(iterators: Iterators, access: Any) -> list[Any]:
+            # TVM subtracts from the index of a buffer what is the same wherever it is used.
+            buffer = access.source if isinstance(access, TensorLoad) else access.buffer
+            inside = buffer in allocated
+            return iterators.disguised(access.indices, () if inside else scalars)
+
+        written = _replace_unsafe(body, replaced, bound=bound)
+        return _replace_remainders(written, lambda value: value + bitwise_and(value, 0))
 
     return _with_bodies(mod, disguise)
 
@@ -96,9 +109,10 @@ def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
     return _replace_unsafe(body, _hide_first, stores_only)
 
 
-def _hide_first(iterators: Iterators, indices: Sequence[Any]) -> list[Any]:
+def _hide_first(iterators: Iterators, access: Any) -> list[Any]:
     # The pass leaves the other indices of the access as they are, too.
-    return [iterators.hidden(indices[0], indices), *indices[1:]]
+    first, *others = access.indices
+    return [iterators.hidden(first, others), *others]
 
 
 def _bindings(body: Any) -> dict[Any, Any]:
@@ -111,6 +125,26 @@ def _bindings(body: Any) -> dict[Any, Any]:
 
     structural_walk(body, (SBlockRealize, note), order="pre")
     return bound
+
+
+def _scalars(body: Any, bound: Mapping[Any, Any]) -> set[Any]:
+    """Return the variables that no vectorised loop changes, and that others do."""
+    loops = {loop.loop_var: loop for loop in found_in(body, For)}
+    analyzer = Analyzer()
+    for var, loop in loops.items():
+        analyzer.bind(var, Range.from_min_extent(loop.min, loop.extent))
+    starts = {var: loop.min for var, loop in loops.items()}
+    ends = {var: loop.min + (extent_of(loop.extent, unknown=2) - 1) for var, loop in loops.items()}
+
+    def is_scalar(value: Any) -> bool:
+        around = [loops[var] for var in found_in(value, Var) if var in loops]
+        if any(loop.kind == ForKind.VECTORIZED for loop in around):
+            return False
+        at_ends = [constant(analyzer.simplify(substituted(value, at))) for at in (starts, ends)]
+        return None not in at_ends and at_ends[0] != at_ends[1]
+
+    values = {**{var: var for var in loops}, **bound}
+    return {var for var, value in values.items() if is_scalar(analyzer.simplify(value))}
 
 
 def _replace_unsafe(
@@ -131,7 +165,7 @@ def _replace_unsafe(
     def rewrite(access: Any) -> Any:
         if not is_unsafe(access):
             return access
-        indices = replaced(iterators, access.indices)
+        indices = replaced(iterators, access)
         if isinstance(access, TensorLoad):
             return tirx.BufferLoad(access.source, indices)
         return tirx.BufferStore(access.buffer, access.value, indices)
@@ -145,18 +179,28 @@ def _hide_unsafe_stores(body: Any) -> Any:
 
 
 def _hide_remainders(body: Any) -> Any:
-    """Hide the remainders that are divided by a negative number."""
+    """Hide the quotients and remainders that are divided by a negative number, or of one."""
+    iterators = Iterators.of(body)
+    return _replace_remainders(body, iterators.hidden)
+
+
+def _replace_remainders(body: Any, replaced: Callable[[Any], Any]) -> Any:
+    """Replace the dividends of the divisions that TVM may compute wrongly as it splits them."""
     if not any(map(_splits_negatively, found_in(body, DIVISIONS))):
         return body
-    iterators = Iterators.of(body)
 
     def rewrite(division: Any) -> Any:
         if not _splits_negatively(division):
             return division
-        return type(division)(iterators.hidden(division.a), division.b)
+        return type(division)(replaced(division.a), division.b)
 
     return structural_map(body, (DIVISIONS, rewrite), order="post")
 
 
 def _splits_negatively(division: Any) -> bool:
-    return isinstance(division.a, DIVISIONS) and extent_of(division.b, 0) < 0
+    """Tell whether a division is of others, and one is by a negative number.
+
+    TVM makes ``x // 3 % -1`` of ``x % -3 // 3``.
+    """
+    inside = found_in(division.a, DIVISIONS)
+    return bool(inside) and any(extent_of(one.b, 0) < 0 for one in (division, *inside))

@@ -57,6 +57,20 @@ def two_sums() -> list[Any]:
     return [a, te.compute((8,), lambda i: te.sum(b[i, m], axis=m), name="C")]
 
 
+def later_rows() -> list[Any]:
+    a = te.placeholder((10, 8), name="A")
+    b = te.compute((10, 8), lambda i, j: a[i, j] * 2.0, name="B")
+    return [a, te.compute((9, 8), lambda i, j: b[i + 1, j] + 1.0, name="C")]
+
+
+def sums_of_squares() -> list[Any]:
+    a, k = te.placeholder((8, 13), name="A"), te.reduce_axis((0, 13), "k")
+    e = te.compute((8, 13), lambda i, j: a[i, j] * a[i, j], name="E")
+    s = te.compute((8,), lambda i: te.sum(e[i, k], axis=k), name="S")
+    t = te.compute((8,), lambda i: s[i] + 1.0, name="T")
+    return [a, te.compute((8, 13), lambda i, j: e[i, j] + t[i], name="D")]
+
+
 def siblings() -> list[Any]:
     a = te.placeholder((8, 16), name="A")
     b = te.compute((8, 16), lambda i, j: a[i, j] * 2.0, name="B")
@@ -125,6 +139,24 @@ def after(first: Step, then: Step) -> Step:
 
 def behind(block: str, producer: str, loop: int) -> Step:
     return lambda sch: sch.reverse_compute_at(block, sch.get_loops(producer)[loop])
+
+
+def all_behind(loop: int) -> Step:
+    """Put the consumers of squares of rows behind them, in one of their loops."""
+
+    def move(sch: sl.Schedule) -> None:
+        for block in ("S", "T", "D"):
+            sch.reverse_compute_at(block, sch.get_loops("E")[loop])
+
+    return move
+
+
+def rows_of_a_producer(sch: sl.Schedule) -> None:
+    sch.blockize(sch.get_loops("B")[1])
+
+
+def producer_at_its_consumer(sch: sl.Schedule) -> None:
+    sch.compute_at("B", sch.get_loops("C")[0])
 
 
 def apart(sch: sl.Schedule) -> None:
@@ -262,6 +294,12 @@ RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
         chain,
         after(split_rows, lambda sch: sch.blockize(sch.get_loops("C")[2])),
     ),
+    "a consumer of a sum at each step": (
+        product(lambda c, bias, i, j: c[i, j] + bias[i, j]),
+        behind("D", "C", 2),
+    ),
+    "consumers of whole rows": (sums_of_squares, all_behind(0)),
+    "blocks of rows that begin with 0": (later_rows, rows_of_a_producer),
     "loops of parts": (
         chain,
         after(partition("C", 0), lambda sch: sch.parallel(sch.get_loops("B")[0])),
@@ -297,6 +335,12 @@ WRONG: dict[str, tuple[Callable[[], list[Any]], Step, str]] = {
     ),
     "a producer behind": (siblings, behind("B", "C", 0), "reads no result of another block"),
     "a sum of sums in part": (two_sums, behind("C", "B", 2), "would not be whole"),
+    "consumers of parts of rows": (sums_of_squares, all_behind(1), "would not be whole when D"),
+    "blocks of later rows": (
+        later_rows,
+        after(producer_at_its_consumer, rows_of_a_producer),
+        r"variable v_i of block B is i \+ 1, and TVM would leave out the constant",
+    ),
     "an update of a copy": (
         row_sums,
         after(apart, lambda sch: sch.cache_write("S_update", 0, "global")),

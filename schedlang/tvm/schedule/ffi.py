@@ -117,6 +117,15 @@ def loop_variable(sch: TVMSchedule, loop: Any) -> Any:
     return get_statement(sch, loop).loop_var
 
 
+def path_to(sref: Any) -> list[Any]:
+    """Return what surrounds a statement, from the inside out."""
+    path = []
+    while sref.parent is not None:
+        sref = sref.parent
+        path.append(sref)
+    return path
+
+
 def index_dtype(sch: TVMSchedule, block: Any) -> str:
     """Return the data type of a block's indices: of its variables, or else of what it accesses."""
     stmt = get_statement(sch, block)

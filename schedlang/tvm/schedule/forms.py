@@ -30,6 +30,7 @@ from schedlang.tvm.schedule.ffi import (
     get_module,
     get_sref,
     get_statement,
+    path_to,
 )
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
@@ -50,7 +51,7 @@ def merge(sch: TVMSchedule, loops: Sequence[Any]) -> Any:
 
 def _require_independent(srefs: Sequence[Any]) -> None:
     """Raise ValueError if the nests of loops pass on tensors to each other, in either order."""
-    paths = [_path_to(sref) for sref in srefs]
+    paths = [path_to(sref) for sref in srefs]
     common = next((one for one in paths[0] if all(holds(path, one) for path in paths)), None)
     if common is None:
         return  # TVM says that they are in different functions
@@ -72,15 +73,6 @@ def _require_independent(srefs: Sequence[Any]) -> None:
                     f"one of the loops, or a statement between them, stores {shared.name}, which "
                     "another one uses; use compute_at or reverse_compute_at"
                 )
-
-
-def _path_to(sref: Any) -> list[Any]:
-    """Return what surrounds a statement, from the inside out."""
-    path = []
-    while sref.parent is not None:
-        sref = sref.parent
-        path.append(sref)
-    return path
 
 
 def loop_partition(
@@ -136,28 +128,6 @@ def vectorize(sch: TVMSchedule, loop: Any) -> None:
     _ffi.ScheduleVectorize(sch, loop)
 
 
-def require_no_lanes(sch: TVMSchedule, target: Any) -> None:
-    """Raise ValueError if a loop is vectorized, or a loop around it: it takes no other block."""
-    _require_no_lanes_at(get_sref(sch, target))
-
-
-def _require_no_lanes_at(sref: Any) -> None:
-    for one in (sref, *_path_to(sref)):
-        statement = one.stmt
-        if isinstance(statement, tirx.For) and statement.kind == tirx.ForKind.VECTORIZED:
-            raise ValueError(
-                f"loop {statement.loop_var.name} is vectorized, and TVM would keep one lane of "
-                "what its blocks pass on; choose a loop around it, or vectorize afterwards"
-            )
-
-
-def require_scope_without_lanes(sch: TVMSchedule, block: Any) -> None:
-    """Raise ValueError if the block around a block is in a vectorized loop: it takes no other."""
-    around = [one for one in _path_to(get_sref(sch, block)) if isinstance(one.stmt, SBlock)]
-    if around:
-        _require_no_lanes_at(around[0])
-
-
 def may_decompose_padding(sch: TVMSchedule, loop: Any) -> bool:
     """Return whether a loop surrounds one block alone, so that all it reads may be filled before.
 
@@ -207,37 +177,13 @@ def rfactor(sch: TVMSchedule, loop: Any, factor_axis: int) -> Any:
     return _ffi.ScheduleRFactor(sch, loop, factor_axis)
 
 
-def require_whole_results(sch: TVMSchedule, block: Any, loop: Any) -> None:
-    """Raise ValueError if a block that sums up, or updates, would be run at each step of a sum.
-
-    It would take in results of which only the last one is whole.
-    """
-    own = get_statement(sch, block)
-    written = [region.source for region in own.writes]
-    if own.init is None and not any(holds(written, region.source) for region in own.reads):
-        return
-    target = get_sref(sch, loop)
-    blocks = found_in(target.stmt, SBlockRealize)
-    for sref in (target, *_path_to(target)):
-        if isinstance(sref.stmt, SBlock):
-            return
-        variable = sref.stmt.loop_var
-        for realize in blocks:
-            for axis, value in bindings_of(realize):
-                if is_reduced(axis) and mentions(value, [variable]):
-                    raise ValueError(
-                        f"loop {variable.name} is a step of {realize.block.name_hint}, which would "
-                        f"not be whole when {own.name_hint} takes it in; choose a loop around it"
-                    )
-
-
 def require_apart(sch: TVMSchedule, target: Any) -> None:
-    """Raise ValueError where loops overlap in a variable of a block.
+    """Raise ValueError where loops overlap in a variable of a block, or it does not begin with 0.
 
-    Of ``v = i + k`` with ``k < 3`` TVM makes ``3 * i + k``.
+    Of ``v = i + k`` with ``k < 3`` TVM makes ``3 * i + k``, and ``i`` of ``v = i + 1``.
     """
     statement = get_statement(sch, target)
-    around = [one.stmt for one in _path_to(get_sref(sch, target))]
+    around = [one.stmt for one in path_to(get_sref(sch, target))]
     analyzer = Analyzer()
     for loop in (*around, *found_in(statement, tirx.For)):
         if isinstance(loop, tirx.For):
@@ -247,6 +193,11 @@ def require_apart(sch: TVMSchedule, target: Any) -> None:
                 analyzer.bind(axis.var, axis.dom)
     for realize in reversed(found_in(statement, SBlockRealize)):  # outer ones first
         for axis, value in bindings_of(realize):
+            if _is_shifted(value):
+                raise ValueError(
+                    f"variable {axis.var.name} of block {realize.block.name_hint} is {value}, and "
+                    "TVM would leave out the constant; do this before compute_at"
+                )
             if not _are_apart(value, analyzer):
                 raise ValueError(
                     f"variable {axis.var.name} of block {realize.block.name_hint} has the same "
@@ -255,6 +206,16 @@ def require_apart(sch: TVMSchedule, target: Any) -> None:
                 )
         for axis in realize.block.iter_vars:
             analyzer.bind(axis.var, axis.dom)
+
+
+def _is_shifted(value: Any) -> bool:
+    """Return whether a constant is part of a value, or something is subtracted."""
+    if constant(value) is not None:
+        return constant(value) != 0
+    sums = found_in(value, (tirx.Add, tirx.Sub))
+    return any(
+        isinstance(one, tirx.Sub) or constant(one.a) or constant(one.b) is not None for one in sums
+    )
 
 
 def _are_apart(value: Any, analyzer: Analyzer) -> bool:
@@ -293,7 +254,7 @@ def require_own_loops(sch: TVMSchedule, target: Any) -> None:
     statement = get_statement(sch, target)
     loops = found_in(statement, tirx.For)
     known = [loop.loop_var for loop in loops]
-    for sref in _path_to(get_sref(sch, target)):
+    for sref in path_to(get_sref(sch, target)):
         if isinstance(sref.stmt, SBlock):
             known += [axis.var for axis in sref.stmt.iter_vars]
             break

@@ -31,13 +31,7 @@ from schedlang.tvm.schedule.ffi import (
     get_statement,
     index_dtype,
 )
-from schedlang.tvm.schedule.forms import (
-    require_apart,
-    require_no_lanes,
-    require_own_loops,
-    require_scope_without_lanes,
-    require_whole_results,
-)
+from schedlang.tvm.schedule.forms import require_apart, require_own_loops
 from schedlang.tvm.schedule.guarded import (
     within,
     within_all,
@@ -45,6 +39,12 @@ from schedlang.tvm.schedule.guarded import (
     within_function_signed,
 )
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
+from schedlang.tvm.schedule.places import (
+    require_no_lanes,
+    require_scope_without_lanes,
+    require_whole_inputs,
+    require_whole_results,
+)
 from schedlang.tvm.values import found_in, holds
 
 _ROLES = {"read": 0, "write": 1}
@@ -196,6 +196,7 @@ def _reverse_compute_at(sch: TVMSchedule, block: Any, loop: Any, units: bool, in
             "consumers; use compute_at"
         )
     require_whole_results(sch, block, loop)
+    require_whole_inputs(sch, block, loop, producers)
     require_all_read(sch, block, producers)
     _move_to_producer(sch, block, loop, units, index)
 

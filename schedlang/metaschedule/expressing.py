@@ -19,6 +19,7 @@ from schedlang.interpreters.to_tvm import TVMForm, to_tvm
 from schedlang.language.schedule import Trace
 from schedlang.tvm import errors, program
 from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def as_tvm_trace(record: Record, mod: TensorProgram, *, numbers: bool = False) -
     """Return a TVM trace of a record for a module of one function, and the program it makes.
 
     What TVM's traces cannot hold is left out, see ``to_tvm``. Raises ``NotExpressed`` when the
-    trace cannot be read or applied, or makes another program in TVM.
+    trace cannot be read or applied, makes another program in TVM, or one that TVM's passes compute
+    wrongly.
     """
     try:
         workload = Workload(mod, record.workload_name or program.MAIN)
@@ -171,6 +173,12 @@ def as_tvm_trace(record: Record, mod: TensorProgram, *, numbers: bool = False) -
     except Exception as error:  # TVM's errors have many types
         raise NotExpressed("TVM refuses it", errors.reason_of(error)) from None
     check_same(form.mod if form.left_out else ours, theirs)
+    if written_for_tvm(theirs) is not theirs:
+        raise NotExpressed(
+            "TVM may compute it wrongly",
+            "its passes simplify an index of the program to another one; schedlang.apply(mod, "
+            "database) puts a program in place that they compute right",
+        )
     return form
 
 

@@ -11,20 +11,23 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import te
+from tvm import relax, te
 from tvm.ir import TensorLoad
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import Ramp
 
 import schedlang as sl
+from schedlang.database import open_database
 from schedlang.language.schedule import Schedule
+from schedlang.metaschedule import as_tvm_database
 from schedlang.targets import build_callable
 from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
 from schedlang.tvm.codegen.runtime import borrow_array
-from schedlang.tvm.program import as_main, parse_script
+from schedlang.tvm.program import as_main, parse_script, to_json
 from schedlang.tvm.values import found_in
 from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
+from tests.metaschedule.records import TARGET, record_of
 from tests.tvm.indices.check import REFUSED, RIGHT, cases
 from tests.tvm.indices.programs import random_program
 from tests.tvm.indices.schedules import DEFAULT, UNSCHEDULED, scheduled
@@ -162,21 +165,27 @@ def test_what_goes_out_to_tvm_is_right_there(tmp_path: Path) -> None:
     right = np.roll(a, (-1, -2), (1, 2))
     namespace: dict[str, Any] = {}
     exec(sch.trace.as_tvm_python(), namespace)
-    space = sl.Space([fuse_rolled])
     file = tmp_path / "rolled.db"
-    sl.tune(rolled(), space=space, trials=1, database=file, verify="all", finals=0)
-    for mod in (namespace["sch"].mod, sl.apply(rolled(), file)):
+    with open_database(file) as database:
+        database.put_workload(sch.workload.key, "rolled", to_json(sch.workload.mod))
+        database.append([record_of(sch.workload, sch.trace, 1e-6)])
+    for mod in (namespace["sch"].mod, sl.apply(rolled(), file, TARGET)):
         y = np.empty_like(a)
         compiled_by_tvm(mod, "main", a, y)
         np.testing.assert_array_equal(y, right)
+    with TARGET.tvm_target(), as_tvm_database(file) as view:
+        relax.transform.MetaScheduleApplyDatabase()(rolled().mod)
+    assert "may compute it wrongly" in view.missed["main"]
 
 
-@sl.module
-def fuse_rolled(sch: sl.Schedule, block: sl.BlockRV) -> None:
-    """for n, i, j: y  ->  parallel n: for ij: y"""
-    n, i, j = sch.get_loops(block)
-    sch.fuse(i, j)
-    sch.parallel(n)
+def test_what_tvm_computes_right_goes_out_as_it_is() -> None:
+    sch = Schedule(sl.workloads.get("T2D"))
+    block = sch.get_block("conv2d_transpose")
+    _, _, _, channels, *_ = sch.get_loops(block)
+    _, inner = sch.split(channels, [None, 8])
+    sch.vectorize(inner)
+    mod = sch.mod
+    assert written_for_tvm(mod) is mod
 
 
 def inverses(count: int) -> Workload:

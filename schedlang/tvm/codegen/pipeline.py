@@ -9,25 +9,27 @@ after them find it again, so that vectors and guards are made of it as of any ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import s_tir, tirx, transform
 from tvm.ir import IRModule, Range, TensorLoad
 from tvm.ir.transform import module_pass
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir import pipeline as _tvm
 from tvm.sym import Analyzer
+from tvm.target import Target
 from tvm.tirx import For, ForKind, Var, bitwise_and
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 from schedlang.tvm.parts import bindings_of
 from schedlang.tvm.values import constant, extent_of, found_in, substituted
 
 Hide = Callable[[Any], Any]
+_FLATTEN = "FlattenBuffer"
 _UNBOUND: Mapping[Any, Any] = {}
 Replace = Callable[[Iterators, Any], list[Any]]
 
@@ -37,25 +39,34 @@ def default_pipeline() -> tuple[Any, Any, Any]:
 
     The passes are TVM's own function, which finds ours under the names of three of them.
     """
+    return _pipeline_with(**_our_passes())
+
+
+def _our_passes() -> dict[str, Any]:
     loops = {
         "CompactBufferAllocation": _hide_unsafe_stores,
         "RenormalizeSplitPattern": _hide_remainders,
     }
-    names = {
-        **vars(_tvm),
+    return {
         "s_tir": _with_passes(s_tir, loops),
-        "tirx": _with_passes(tirx, {"FlattenBuffer": _hide_unsafe}),
+        "tirx": _with_passes(tirx, {_FLATTEN: _hide_unsafe}),
     }
-    passes: tuple[Any, Any, Any] = FunctionType(_tvm.default_s_tir_pipeline.__code__, names)()
+
+
+def _pipeline_with(**names: Any) -> tuple[Any, Any, Any]:
+    """Return TVM's default pipeline, which finds other objects under some names."""
+    pipeline = FunctionType(_tvm.default_s_tir_pipeline.__code__, {**vars(_tvm), **names})
+    passes: tuple[Any, Any, Any] = pipeline()
     return passes
 
 
 def written_for_tvm(mod: IRModule) -> IRModule:
     """Return a module whose indices TVM's own pipeline computes right; ``mod`` if it does already.
 
-    TVM refuses some that divide by negative numbers, in this form too: ``Divide by zero``.
-
     ``+ (i * i & 0)`` is added to indices that it may compute wrongly: it leaves those as they are.
+    A function is returned as it is where TVM's passes make the same of it as ``default_pipeline``.
+
+    TVM refuses some that divide by negative numbers, in this form too: ``Divide by zero``.
     """
 
     def disguise(body: Any) -> Any:
@@ -72,7 +83,37 @@ def written_for_tvm(mod: IRModule) -> IRModule:
         written = _replace_unsafe(body, replaced, bound=bound)
         return _replace_remainders(written, lambda value: value + bitwise_and(value, 0))
 
-    return _with_bodies(mod, disguise)
+    return _with_bodies(mod, disguise, unless=_is_computed_right)
+
+
+def _is_computed_right(function: tirx.PrimFunc) -> bool:
+    """Return whether TVM's own passes make the same of a function as the default pipeline.
+
+    Behind flat buffers they differ in quotients and remainders by negative numbers alone.
+    """
+    if any(map(_splits_negatively, found_in(function.body, DIVISIONS))):
+        return False
+    machine = Target({"kind": "llvm"})
+    named = IRModule({"main": function.with_attr("global_symbol", "main")})
+    mod = tirx.transform.BindTarget(machine.with_host(machine))(named)
+    head = SimpleNamespace(transform=SimpleNamespace(Sequential=_until_flat), IRModule=IRModule)
+    tvm_until_flat = SimpleNamespace(ir=head, transform=transform)
+    try:
+        theirs = _pipeline_with(tvm=tvm_until_flat)[0](mod)
+    except Exception:  # it divides by 0, or the loops are those of a GPU
+        return False
+    allocated = found_in(theirs["main"].body, tirx.AllocBuffer)
+    if any(constant(extent) is None for one in allocated for extent in one.buffer.shape):
+        return False  # of some, TVM makes code of which it says that it is none
+    ours = _pipeline_with(tvm=tvm_until_flat, **_our_passes())[0](mod)
+    return bool(structural_equal(ours, theirs, map_free_vars=True))
+
+
+def _until_flat(passes: Sequence[Any]) -> Any:
+    """Return the passes in a row, up to the one that makes buffers flat, with a simplifier."""
+    flattens = [str(one.info.name).endswith(_FLATTEN) for one in passes]
+    head = passes[: flattens.index(True) + 1]
+    return transform.Sequential([*head, tirx.transform.StmtSimplify()])
 
 
 def _with_passes(dialect: Any, hides: Mapping[str, Hide]) -> Any:
@@ -93,12 +134,14 @@ def _blind(name: str, make: Callable[[], Any], hide: Hide) -> Any:
     return module_pass(run, opt_level=0, name=f"schedlang.{name}")
 
 
-def _with_bodies(mod: IRModule, change: Hide) -> IRModule:
+def _with_bodies(
+    mod: IRModule, change: Hide, unless: Callable[[tirx.PrimFunc], bool] = lambda _: False
+) -> IRModule:
     """Change the bodies of functions; return ``mod`` itself where that changes none."""
     functions = dict(mod.functions.items())
     for name, function in mod.functions.items():
         body = change(function.body) if isinstance(function, tirx.PrimFunc) else None
-        if body is not None and not body.same_as(function.body):
+        if body is not None and not body.same_as(function.body) and not unless(function):
             functions[name] = function.with_body(body)
     same = all(func.same_as(functions[name]) for name, func in mod.functions.items())
     return mod if same else IRModule(functions, attrs=mod.attrs)

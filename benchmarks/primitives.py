@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import selectors
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from _outcomes import table
@@ -61,6 +63,25 @@ def cases(seed: int, first: int, last: int, step: int) -> Iterator[Case]:
             first += step
 
 
+def abreast(seed: int, first: int, last: int, step: int, jobs: int) -> Iterator[Case]:
+    """Run the schedules ``jobs`` at a time, each job every ``jobs``-th; yield them as they end."""
+    found: queue.SimpleQueue[Case | None] = queue.SimpleQueue()
+
+    def run(job: int) -> None:
+        try:
+            for one in cases(seed, first + job * step, last, step * jobs):
+                found.put(one)
+        finally:
+            found.put(None)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        ends = [pool.submit(run, job) for job in range(jobs)]
+        for _ in ends:
+            yield from iter(found.get, None)
+        for end in ends:
+            end.result()
+
+
 def _lines(worker: subprocess.Popen[bytes]) -> Iterator[bytes]:
     """Yield what a worker writes, and kill it when it writes nothing for too long."""
     assert worker.stdout is not None
@@ -90,6 +111,7 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=10_500, help="number of schedules")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--step", type=int, default=1, help="every how many-th one is run")
+    parser.add_argument("--jobs", type=int, default=1, help="number of them at a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the counts and what was not right")
     parser.add_argument("--worker", type=int, nargs=3, help=argparse.SUPPRESS)
@@ -102,7 +124,19 @@ def main() -> int:
     totals: Counter[str] = Counter()
     failed: list[Case] = []
     last = 200 if given.quick else given.schedules
-    for found in cases(given.seed, given.first, last, given.step):
+
+    def write() -> None:
+        if given.json:
+            document = {
+                "seconds": round(time.perf_counter() - started, 1),
+                "seed": given.seed,
+                "schedules": dict(totals),
+                "primitives": {name: dict(one) for name, one in counts.items()},
+                "failed": [vars(one) for one in failed],
+            }
+            given.json.write_text(json.dumps(document, indent=1) + "\n")
+
+    for found in abreast(given.seed, given.first, last, given.step, given.jobs):
         totals[found.outcome] += 1
         for key, times in found.tried.items():
             name, outcome = key.rsplit(" ", 1)
@@ -112,15 +146,9 @@ def main() -> int:
         if found.outcome not in (RIGHT, REFUSED):
             failed.append(found)
             print(found.outcome, found.number, found.program, found.steps, flush=True)
-        if given.json and (sum(totals.values()) % 100 == 0 or found.number + given.step >= last):
-            document = {
-                "seconds": round(time.perf_counter() - started, 1),
-                "seed": given.seed,
-                "schedules": dict(totals),
-                "primitives": {name: dict(one) for name, one in counts.items()},
-                "failed": [vars(one) for one in failed],
-            }
-            given.json.write_text(json.dumps(document, indent=1) + "\n")
+        if sum(totals.values()) % 100 == 0:
+            write()
+    write()
     print(table(counts, (ACCEPTED, REFUSED, RIGHT, NOT_COMPILED, WRONG)))
     summary = ", ".join(f"{totals[outcome]} {outcome}" for outcome in OUTCOMES)
     print(f"{sum(totals.values())} schedules in {time.perf_counter() - started:.0f} s: {summary}")

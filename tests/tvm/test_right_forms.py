@@ -71,6 +71,12 @@ def sums_of_squares() -> list[Any]:
     return [a, te.compute((8, 13), lambda i, j: e[i, j] + t[i], name="D")]
 
 
+def reversed_rows() -> list[Any]:
+    a = te.placeholder((9, 8), name="A")
+    b = te.compute((9, 8), lambda i, j: a[i, j] * 2.0, name="B")
+    return [a, te.compute((9, 8), lambda i, j: b[8 - i, j] + 1.0, name="C")]
+
+
 def siblings() -> list[Any]:
     a = te.placeholder((8, 16), name="A")
     b = te.compute((8, 16), lambda i, j: a[i, j] * 2.0, name="B")
@@ -157,6 +163,18 @@ def rows_of_a_producer(sch: sl.Schedule) -> None:
 
 def producer_at_its_consumer(sch: sl.Schedule) -> None:
     sch.compute_at("B", sch.get_loops("C")[0])
+
+
+def stored_in_reverse(then: Step) -> Step:
+    return after(lambda sch: sch.reverse_compute_inline("C"), then)
+
+
+def tiles_of_rows(sch: sl.Schedule) -> None:
+    sch.split(sch.get_loops("B")[0], [2, None])
+
+
+def copy_of_results(sch: sl.Schedule) -> None:
+    sch.cache_write("B", 0, "local")
 
 
 def apart(sch: sl.Schedule) -> None:
@@ -300,6 +318,11 @@ RIGHT: dict[str, tuple[Callable[[], list[Any]], Step]] = {
     ),
     "consumers of whole rows": (sums_of_squares, all_behind(0)),
     "blocks of rows that begin with 0": (later_rows, rows_of_a_producer),
+    "a copy before tiles that do not fit": (
+        reversed_rows,
+        stored_in_reverse(after(copy_of_results, tiles_of_rows)),
+    ),
+    "a copy of tiles that do not fit": (later_rows, after(tiles_of_rows, copy_of_results)),
     "loops of parts": (
         chain,
         after(partition("C", 0), lambda sch: sch.parallel(sch.get_loops("B")[0])),
@@ -340,6 +363,11 @@ WRONG: dict[str, tuple[Callable[[], list[Any]], Step, str]] = {
         later_rows,
         after(producer_at_its_consumer, rows_of_a_producer),
         r"variable v_i of block B is i \+ 1, and TVM would leave out the constant",
+    ),
+    "a copy of tiles in reverse that do not fit": (
+        reversed_rows,
+        stored_in_reverse(after(tiles_of_rows, copy_of_results)),
+        "would copy more than C has; make the copy before split",
     ),
     "an update of a copy": (
         row_sums,

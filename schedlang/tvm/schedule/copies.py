@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,16 @@ from tvm.sym import Analyzer, ProofStrength
 
 from schedlang.tvm.parts import nests_of, placed_blocks, regions_of
 from schedlang.tvm.program import named_functions
-from schedlang.tvm.schedule.ffi import TVMSchedule, get_module, get_realize, get_statement
+from schedlang.tvm.schedule.ffi import (
+    HeldProgram,
+    TVMSchedule,
+    copy_schedule,
+    get_module,
+    get_realize,
+    get_sref,
+    get_statement,
+    path_to,
+)
 from schedlang.tvm.values import constant, found_in, holds
 
 
@@ -120,6 +129,37 @@ def require_inside(sch: TVMSchedule, block: Any, role: str, index: int) -> None:
         )
 
 
+def require_copy_inside(
+    sch: TVMSchedule, block: Any, role: str, index: int, copy: Callable[[TVMSchedule], Any]
+) -> None:
+    """Raise ValueError if a copy of what a block accesses would reach beyond its tensor.
+
+    TVM does not find the ends of each region of which a condition leaves out a part: of
+    ``C[8 - v]`` with ``v < 9`` in tiles of 5 it copies ``C[-1]``. It is tried on another schedule.
+    """
+    realize = get_realize(sch, block)
+    own = realize.block
+    regions = regions_of(own, role)
+    if not 0 <= index < len(regions):
+        return  # TVM says so
+    around = [one.stmt for one in path_to(get_sref(sch, block)) if isinstance(one.stmt, SBlock)]
+    variables = [axis.var for one in (own, *around) for axis in one.iter_vars]
+    parts = regions[index].region
+    if all(constant(one.extent) == 1 and holds(variables, one.min) for one in parts):
+        return  # elements at variables of blocks: TVM finds their ends
+    if constant(realize.predicate) and _is_inside(own, regions[index], around):
+        return
+    held, trial = HeldProgram(get_module(sch)), copy_schedule(sch)
+    made = trial and get_statement(trial, copy(trial))
+    del trial, held  # in this order: as long as they share statements, none changes in place
+    if not made or not all(_is_inside(made, one, around) for one in (*made.reads, *made.writes)):
+        name = regions[index].source.name
+        raise ValueError(
+            f"block {own.name_hint} leaves out a part of its region of {name} by a condition, and "
+            f"TVM would copy more than {name} has; make the copy before split"
+        )
+
+
 def require_all_read(sch: TVMSchedule, block: Any, producers: Sequence[Any]) -> None:
     """Raise ValueError if a block reads of its producers under a condition that leaves a part out.
 
@@ -135,8 +175,8 @@ def require_all_read(sch: TVMSchedule, block: Any, producers: Sequence[Any]) -> 
             )
 
 
-def _is_inside(block: Any, region: Any) -> bool:
-    """Return whether a region is within its tensor's bounds, whatever a block's variables are."""
+def _is_inside(block: Any, region: Any, around: Sequence[Any] = ()) -> bool:
+    """Return whether a region is within its tensor's bounds, whatever the blocks' variables are."""
     extents = {axis.var: constant(axis.dom.extent) for axis in block.iter_vars}
     analyzer = None
     for part, extent in zip(region.region, region.source.ty.shape, strict=True):
@@ -146,7 +186,7 @@ def _is_inside(block: Any, region: Any) -> bool:
             continue  # the usual case, without a proof
         if analyzer is None:
             analyzer = Analyzer()
-            for axis in block.iter_vars:
+            for axis in (axis for one in (block, *around) for axis in one.iter_vars):
                 analyzer.bind(axis.var, axis.dom)
         after = part.min + part.extent
         within = (part.min >= 0, after <= extent)

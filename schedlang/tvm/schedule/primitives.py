@@ -16,6 +16,7 @@ from schedlang.tvm.schedule import ffi as _schedule
 from schedlang.tvm.schedule.copies import (
     require_all_read,
     require_alone,
+    require_copy_inside,
     require_inside,
     require_new_values,
     require_only_read,
@@ -94,7 +95,12 @@ def cache_read(
 ) -> Any:
     require_only_read(sch, block, index)
     require_scope_without_lanes(sch, block)
-    return _ffi.ScheduleCacheRead(sch, block, index, scope, consumer_blocks)
+
+    def copy(schedule: TVMSchedule) -> Any:
+        return _ffi.ScheduleCacheRead(schedule, block, index, scope, consumer_blocks)
+
+    require_copy_inside(sch, block, "read", index, copy)
+    return copy(sch)
 
 
 def cache_write(
@@ -102,7 +108,12 @@ def cache_write(
 ) -> Any:
     require_new_values(sch, block, index)
     require_scope_without_lanes(sch, block)
-    return _ffi.ScheduleCacheWrite(sch, block, index, scope, consumer_blocks)
+
+    def copy(schedule: TVMSchedule) -> Any:
+        return _ffi.ScheduleCacheWrite(schedule, block, index, scope, consumer_blocks)
+
+    require_copy_inside(sch, block, "write", index, copy)
+    return copy(sch)
 
 
 def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:

@@ -10,7 +10,7 @@ after them find it again, so that vectors and guards are made of it as of any ot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -71,14 +71,19 @@ def written_for_tvm(mod: IRModule) -> IRModule:
 
     def disguise(body: Any) -> Any:
         bound = _bindings(body)
-        scalars = _scalars(body, bound)
-        allocated = {buffer for block in found_in(body, SBlock) for buffer in block.alloc_buffers}
+
+        @cache
+        def scalars() -> set[Any]:
+            return _scalars(body, bound)
+
+        @cache
+        def allocated() -> set[Any]:
+            return {buffer for block in found_in(body, SBlock) for buffer in block.alloc_buffers}
 
         def replaced(iterators: Iterators, access: Any) -> list[Any]:
             # TVM subtracts from the index of a buffer what is the same wherever it is used.
             buffer = access.source if isinstance(access, TensorLoad) else access.buffer
-            inside = buffer in allocated
-            return iterators.disguised(access.indices, () if inside else scalars)
+            return iterators.disguised(access.indices, () if buffer in allocated() else scalars())
 
         written = _replace_unsafe(body, replaced, bound=bound)
         return _replace_remainders(written, lambda value: value + bitwise_and(value, 0))
@@ -223,14 +228,18 @@ def _hide_unsafe_stores(body: Any) -> Any:
 
 def _hide_remainders(body: Any) -> Any:
     """Hide the quotients and remainders that are divided by a negative number, or of one."""
-    iterators = Iterators.of(body)
-    return _replace_remainders(body, iterators.hidden)
+
+    @cache
+    def iterators() -> Iterators:
+        return Iterators.of(body)
+
+    return _replace_remainders(body, lambda value: iterators().hidden(value))
 
 
 def _replace_remainders(body: Any, replaced: Callable[[Any], Any]) -> Any:
     """Replace the dividends of the divisions that TVM may compute wrongly as it splits them."""
-    if not any(map(_splits_negatively, found_in(body, DIVISIONS))):
-        return body
+    if not any(map(_is_negative, found_in(body, DIVISIONS))):
+        return body  # of every program that is built: none is looked into
 
     def rewrite(division: Any) -> Any:
         if not _splits_negatively(division):
@@ -246,4 +255,8 @@ def _splits_negatively(division: Any) -> bool:
     TVM makes ``x // 3 % -1`` of ``x % -3 // 3``.
     """
     inside = found_in(division.a, DIVISIONS)
-    return bool(inside) and any(extent_of(one.b, 0) < 0 for one in (division, *inside))
+    return bool(inside) and any(map(_is_negative, (division, *inside)))
+
+
+def _is_negative(division: Any) -> bool:
+    return extent_of(division.b, 0) < 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -47,17 +47,13 @@ def require_whole_results(sch: TVMSchedule, block: Any, loop: Any) -> None:
         return
     target = get_sref(sch, loop)
     blocks = found_in(target.stmt, SBlockRealize)
-    for sref in (target, *path_to(target)):
-        if isinstance(sref.stmt, SBlock):
-            return
-        variable = sref.stmt.loop_var
+    for variable in _variables_from(target):
         for realize in blocks:
-            for axis, value in bindings_of(realize):
-                if is_reduced(axis) and mentions(value, [variable]):
-                    raise ValueError(
-                        f"loop {variable.name} is a step of {realize.block.name_hint}, which would "
-                        f"not be whole when {own.name_hint} takes it in; choose a loop around it"
-                    )
+            if _follows(realize, variable, is_reduced):
+                raise ValueError(
+                    f"loop {variable.name} is a step of {realize.block.name_hint}, which would "
+                    f"not be whole when {own.name_hint} takes it in; choose a loop around it"
+                )
 
 
 def require_whole_inputs(sch: TVMSchedule, block: Any, loop: Any, producers: Sequence[Any]) -> None:
@@ -69,10 +65,7 @@ def require_whole_inputs(sch: TVMSchedule, block: Any, loop: Any, producers: Seq
     inside = found_in(target.stmt, SBlockRealize)
     direct = _realizes(sch, producers, inside)
     sums = _realizes(sch, _all_producers(sch, producers), inside)
-    for sref in (target, *path_to(target)):
-        if isinstance(sref.stmt, SBlock):
-            return
-        variable = sref.stmt.loop_var
+    for variable in _variables_from(target):
         if not any(_follows(realize, variable, is_spatial) for realize in direct):
             continue
         for realize in sums:
@@ -82,6 +75,14 @@ def require_whole_inputs(sch: TVMSchedule, block: Any, loop: Any, producers: Seq
                     f"be whole when {get_statement(sch, block).name_hint} reads it; choose a loop "
                     "around it"
                 )
+
+
+def _variables_from(loop: Any) -> Iterator[Any]:
+    """Yield the variables of a loop and of those around it, up to the block around them."""
+    for sref in (loop, *path_to(loop)):
+        if isinstance(sref.stmt, SBlock):
+            return
+        yield sref.stmt.loop_var
 
 
 def _all_producers(sch: TVMSchedule, blocks: Sequence[Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from schedlang.distributions import (
 )
 from schedlang.distributions import register_distribution as distribution
 from schedlang.errors import (
+    ConstraintError,
     DatabaseError,
     DistributionError,
     HostError,
@@ -104,6 +105,7 @@ __all__ = [
     "CompiledNetwork",
     "CompiledNetworkSet",
     "ComputeLocation",
+    "ConstraintError",
     "Database",
     "DatabaseError",
     "Distribution",

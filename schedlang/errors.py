@@ -82,8 +82,9 @@ class InvalidTrace(SchedlangError):
 
     Attributes
     ----------
-    reason: ``"decision"`` or ``"instruction"``; stable, for counting.
-    site: the sampling site, or the name of the instruction that does not apply.
+    reason: ``"decision"``, ``"instruction"`` or ``"constraint"``; stable, for counting.
+    site: the sampling site, the name of the instruction that does not apply, or the reason that
+        ``sch.require`` gives.
     value: the rejected decision; None for an instruction.
     support: the distribution of the site, as text.
     module: the transformation module that recorded the instruction; empty where none did.
@@ -100,6 +101,25 @@ class InvalidTrace(SchedlangError):
         self.module = ""
         self.block = ""
         super().__init__(message)
+
+
+class ConstraintError(InvalidTrace):
+    """Drawn values violate a constraint that a module states with ``sch.require``.
+
+    Attributes
+    ----------
+    why: the reason that the module gives.
+    draws: how many draws in a row violated a constraint; 1 where there was no other to make.
+    sites: of the draws that the condition compares; empty where it is a plain bool.
+    """
+
+    sites: frozenset[str] = frozenset()
+
+    def __init__(self, why: str, condition: str = "") -> None:
+        self.why = why
+        self.draws = 1
+        said = f"requires {condition or 'what is false'}"
+        super().__init__(f"{why}: {said}", reason="constraint", site=why)
 
 
 class TraceFormatError(SchedlangError):

@@ -27,11 +27,23 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+_CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "&": operator.and_,
+    "|": operator.or_,
+}
+
+
 class IntExpr:
     """An integer that every replay recomputes; in the host program it behaves as its value.
 
     Comparisons, ``int()``, ``bool()`` and indexing use the value of the current run: control flow
-    on it is not recorded (MetaSchedule, Figure 6).
+    on it is not recorded (MetaSchedule, Figure 6). ``Schedule.require`` records a comparison.
     """
 
     __slots__ = ()
@@ -87,29 +99,128 @@ class IntExpr:
     def __bool__(self) -> bool:
         return self.value != 0
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, (int, float, IntExpr)):
-            return self.value == _number(other)
-        return NotImplemented
+    # An integer that is true or false, where ``int`` has a bool.
+    def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
+        return Comparison("==", self, other) if _has_number(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Comparison:  # type: ignore[override]
+        return Comparison("!=", self, other) if _has_number(other) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.value)
 
-    def __lt__(self, other: float | IntExpr) -> bool:
-        return self.value < _number(other)
+    def __lt__(self, other: float | IntExpr) -> Comparison:
+        return Comparison("<", self, other)
 
-    def __le__(self, other: float | IntExpr) -> bool:
-        return self.value <= _number(other)
+    def __le__(self, other: float | IntExpr) -> Comparison:
+        return Comparison("<=", self, other)
 
-    def __gt__(self, other: float | IntExpr) -> bool:
-        return self.value > _number(other)
+    def __gt__(self, other: float | IntExpr) -> Comparison:
+        return Comparison(">", self, other)
 
-    def __ge__(self, other: float | IntExpr) -> bool:
-        return self.value >= _number(other)
+    def __ge__(self, other: float | IntExpr) -> Comparison:
+        return Comparison(">=", self, other)
 
 
-def _number(value: float | IntExpr) -> float:
-    return value.value if isinstance(value, IntExpr) else value
+def _number(value: Any) -> Any:
+    return value.value if isinstance(value, IntExpr) else as_plain(value)
+
+
+def _has_number(value: object) -> bool:
+    return isinstance(value, (int, float, IntExpr))
+
+
+class Condition:
+    """A comparison of integer expressions, or ``&`` or ``|`` of two conditions.
+
+    Operations: < <= > >= == != & |. A trace stores it, and each replay asks whether it ``holds``.
+    ValueError for another operation.
+    """
+
+    __slots__ = ("left", "operation", "right")
+
+    def __init__(self, operation: str, left: Any, right: Any) -> None:
+        if operation not in _CONDITIONS:
+            raise ValueError(f"unknown operation {operation!r}; known: {', '.join(_CONDITIONS)}")
+        self.operation = operation
+        self.left = left
+        self.right = right
+
+    def map(self, change: Callable[[Any], Any]) -> Condition:
+        """Return the condition with every integer or expression that it compares replaced."""
+        sides = (
+            side.map(change) if isinstance(side, Condition) else change(side)
+            for side in (self.left, self.right)
+        )
+        return Condition(self.operation, *sides)
+
+    def holds(self, number: Callable[[Any], int]) -> bool:
+        """Return whether it is true; ``number`` is the value of an integer or expression."""
+        left, right = (
+            side.holds(number) if isinstance(side, Condition) else number(side)
+            for side in (self.left, self.right)
+        )
+        return bool(_CONDITIONS[self.operation](left, right))
+
+    def __str__(self) -> str:
+        if self.operation in ("&", "|"):
+            return f"({self.left}) {self.operation} ({self.right})"
+        return f"{_bracket(self.left)} {self.operation} {_bracket(self.right)}"
+
+    __repr__ = __str__
+
+
+class Comparison(int):
+    """What a comparison of random variables is in the host program: true or false in this run.
+
+    It behaves as a bool, and knows its ``condition``, which ``Schedule.require`` records; ``&`` and
+    ``|`` of two make another. ``and``, ``or``, ``not`` and chained comparisons use the value.
+
+    Attributes
+    ----------
+    condition: None where it compares with what a trace cannot store, such as a float.
+    """
+
+    condition: Condition | None
+
+    def __new__(cls, operation: str, left: Any, right: Any) -> Comparison:
+        made = super().__new__(cls, bool(_CONDITIONS[operation](_number(left), _number(right))))
+        sides = [_side(left), _side(right)]
+        made.condition = None if None in sides else Condition(operation, *sides)
+        return made
+
+    def __and__(self, other: int) -> Any:
+        return _joined("&", self, other)
+
+    def __or__(self, other: int) -> Any:
+        return _joined("|", self, other)
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bool, (bool(self),)
+
+
+def _joined(operation: str, left: Comparison, right: int) -> Any:
+    if isinstance(right, (Comparison, bool)):
+        return Comparison(operation, left, right)
+    return _CONDITIONS[operation](bool(left), right)
+
+
+def _side(value: Any) -> Any:
+    """Return a side of a condition as a trace stores it; None for what it cannot store."""
+    if isinstance(value, Comparison):
+        return value.condition
+    return int(value) if isinstance(value, int) else value if isinstance(value, IntExpr) else None
+
+
+def as_plain(value: Any) -> Any:
+    """Return a comparison as the bool that it stands for, and every other value as it is."""
+    return bool(value) if type(value) is Comparison else value
 
 
 class IntRV(IntExpr):
@@ -186,7 +297,7 @@ def _bracket(operand: int | IntExpr) -> str:
 
 def _combine(operation: str, left: Any, right: Any) -> IntExpr:
     for operand in (left, right):
-        if isinstance(operand, bool) or not isinstance(operand, (int, IntExpr)):
+        if isinstance(operand, (bool, Comparison)) or not isinstance(operand, (int, IntExpr)):
             raise TypeError(f"an integer expression takes int and IntRV, not {operand!r}")
     return IntOp(operation, left, right)
 
@@ -228,7 +339,7 @@ def random_variables(expr: Any) -> Iterable[IntRV]:
     """Yield the random variables of an expression, left to right."""
     if isinstance(expr, IntRV):
         yield expr
-    elif isinstance(expr, IntOp):
+    elif isinstance(expr, (IntOp, Condition)):
         yield from random_variables(expr.left)
         yield from random_variables(expr.right)
 

@@ -121,19 +121,28 @@ class StrategyBase(Strategy):
 
     @property
     def finished(self) -> str | None:
-        return None if self.failed_draws < self.give_up_after else self.exhausted
+        return self.exhausted if self.gives_up else None
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether ``give_up_after`` draws in a row failed; all that violate a constraint count."""
+        return self._all_failed >= self.give_up_after
+
+    @property
+    def _all_failed(self) -> int:
+        return self.failed_draws + self.proposals.violations
 
     @property
     def exhausted(self) -> str:
         """Why the search ends after ``give_up_after`` failed draws, in one line."""
         if self.proposals.count:
             return (
-                f"no new program in {self.failed_draws} draws; "
+                f"no new program in {self._all_failed} draws; "
                 f"{self.proposals.count} found before them"
             )
         refused = self.rejections
         last = refused[-1].message if refused else "nothing was drawn"
-        return f"no valid program in {self.failed_draws} draws; the last one: {last}"
+        return f"no valid program in {self._all_failed} draws; the last one: {last}"
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -155,7 +164,7 @@ class StrategyBase(Strategy):
         kept = {
             "proposals": self.proposals.save(self.recorded),
             "rng": dump_rng(self.rng),
-            "failed_draws": self.failed_draws,
+            "failed_draws": self._all_failed,
             "state": self.state(),
         }
         return dump_state(self.name, kept)

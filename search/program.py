@@ -8,7 +8,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from schedlang.distributions.base import Decision
-from schedlang.errors import InstructionError, InvalidTrace
+from schedlang.errors import ConstraintError, InstructionError, InvalidTrace
+from schedlang.instructions.choices import MAX_REDRAWS
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.models.decision_model import site_values
@@ -114,6 +115,9 @@ class ProgramBuilder:
                 except (InvalidTrace, InstructionError) as error:
                     self._proposals.refuse(error)
                     programs.append(None)
+                    if isinstance(error, ConstraintError) and error.draws == MAX_REDRAWS:
+                        programs += [None] * (len(items) - len(programs))
+                        break
                 else:
                     _ = program.key  # its time is that of making it
                     programs.append(program)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import InstructionError, InvalidTrace
+from schedlang.errors import ConstraintError, InstructionError, InvalidTrace
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.printed import first_line
@@ -48,12 +48,14 @@ class Proposals:
     workload: the program before scheduling.
     rejections: what was refused, in order.
     told: every proposal that was measured, in the order in which its outcome was told.
+    violations: draws since the last new program that violated a constraint and were made again.
     """
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self.rejections: list[Rejection] = []
         self.told: list[Told] = []
+        self.violations = 0
         self._pending: dict[int, Trace] = {}
         self._told: dict[int, Told] = {}
         self._ids: dict[str, int] = {}
@@ -72,6 +74,8 @@ class Proposals:
     def refuse(self, error: InvalidTrace | InstructionError) -> None:
         """Note a trace that could not become a program."""
         reason = error.reason if isinstance(error, InvalidTrace) else "instruction"
+        if isinstance(error, ConstraintError):
+            self.violations += error.draws - 1
         message = first_line(error)
         what = error.instruction if isinstance(error, InstructionError) else error.site
         self.rejections.append(
@@ -91,6 +95,7 @@ class Proposals:
             )
             return None
         self._next_id += 1
+        self.violations = 0
         self._pending[proposal.id] = proposal.trace
         return proposal
 

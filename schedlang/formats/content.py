@@ -8,7 +8,15 @@ from typing import Any
 
 from schedlang.distributions import Distribution, distribution_from_json, distribution_to_json
 from schedlang.errors import DistributionError, TraceFormatError
-from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV, is_plain_name
+from schedlang.expressions import (
+    Condition,
+    IndexMap,
+    IndexVar,
+    IntExpr,
+    IntOp,
+    IntRV,
+    is_plain_name,
+)
 from schedlang.formats.document import short, want
 from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_name
 
@@ -25,6 +33,8 @@ def content_to_json(arg: Any) -> Any:
         return [content_to_json(item) for item in arg]
     if isinstance(arg, IntExpr):
         return {"expr": _expr_to_json(arg)}
+    if isinstance(arg, Condition):
+        return {"condition": _condition_to_json(arg)}
     if isinstance(arg, IndexMap):
         return {"map": {"in": list(arg.inputs), "out": [_expr_to_json(e) for e in arg.outputs]}}
     if isinstance(arg, Distribution):
@@ -41,6 +51,14 @@ def _expr_to_json(expr: int | IntExpr) -> Any:
     if isinstance(expr, IntOp):
         return [expr.operation, _expr_to_json(expr.left), _expr_to_json(expr.right)]
     return int(expr)
+
+
+def _condition_to_json(arg: Condition) -> list[Any]:
+    sides = (
+        _condition_to_json(side) if isinstance(side, Condition) else _expr_to_json(side)
+        for side in (arg.left, arg.right)
+    )
+    return [arg.operation, *sides]
 
 
 class ContentReader:
@@ -64,6 +82,8 @@ class ContentReader:
             return float(content)
         if tag == "expr":
             return self._expr(content, where, 0)
+        if tag == "condition":
+            return self._condition(content, where)
         if tag == "map":
             return self._map(content, where)
         if tag == "distribution":
@@ -100,6 +120,21 @@ class ContentReader:
             except (ValueError, TypeError) as error:
                 raise TraceFormatError(f"{where}[0]", short(error)) from None
         raise TraceFormatError(where, f"not an expression: {short(stored)}")
+
+    def _condition(self, stored: Any, where: str) -> Condition:
+        if not isinstance(stored, list) or len(stored) != 3:
+            raise TraceFormatError(where, f"not a condition: {short(stored)}")
+        joined = stored[0] in ("&", "|")
+        left, right = (
+            self._condition(side, f"{where}[{k}]")
+            if joined and isinstance(side, list)
+            else self._expr(side, f"{where}[{k}]", 0)
+            for k, side in enumerate(stored[1:], start=1)
+        )
+        try:
+            return Condition(stored[0], left, right)
+        except (ValueError, TypeError) as error:
+            raise TraceFormatError(f"{where}[0]", short(error)) from None
 
     def _map(self, stored: Any, where: str) -> IndexMap:
         want(stored, dict, where)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from schedlang.distributions import Categorical, Distribution
-from schedlang.errors import SpaceError
+from schedlang.errors import ConstraintError, SpaceError
 
 
 class StandingChoices:
@@ -73,6 +73,10 @@ class Restriction:
         """Note that the last ``count`` standing choices were rolled back."""
 
 
+MAX_REDRAWS = 256
+"""Draws of one run, or members of one sketch, that may violate constraints before it fails."""
+
+
 class Draw(Decider):
     """Draw everything from the prior, except what is given by site."""
 
@@ -86,6 +90,19 @@ class Draw(Decider):
         self.decisions = dict(decisions or {})
         self.choices = dict(choices or {})
         self.used: set[str] = set()
+        self._violated = 0
+
+    def draws_again(self, error: ConstraintError) -> bool:
+        """Count a violated constraint; return whether other draws are possible, and not too many.
+
+        They are not where all that the constraint compares was given.
+        """
+        if error.sites and error.sites <= self.decisions.keys():
+            return False
+        if self._violated < MAX_REDRAWS:
+            self._violated += 1
+        error.draws = self._violated
+        return self._violated < MAX_REDRAWS
 
     @property
     def rng(self) -> random.Random:

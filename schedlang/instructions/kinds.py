@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
+from schedlang.errors import ConstraintError
+from schedlang.expressions import Condition, random_variables
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import resolve, resolve_content
 from schedlang.instructions.instruction import Instruction, InstructionKind, Line, Result
@@ -113,6 +115,28 @@ class Overlapping(Primitive):
     def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
         state.notes = replace(state.notes, overlaps=True)
         return []
+
+
+class Constraint(Primitive):
+    """Requires that a condition on drawn integers holds; it leaves the program as it is."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, function, pure=True)
+
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        condition, why = args
+        if not resolve(condition, state.values):
+            raise ConstraintError(why, _explained(condition, state))
+        return []
+
+
+def _explained(condition: bool | Condition, state: ProgramState) -> str:
+    """Return a condition with the values of its variables, as text; empty for a bool."""
+    if isinstance(condition, bool):
+        return ""
+    values = {str(v): state.raw_value(v) for v in random_variables(condition)}
+    shown = ", ".join(f"{name}={value}" for name, value in values.items())
+    return f"{condition}, where {shown}" if shown else str(condition)
 
 
 @dataclass(frozen=True, slots=True)

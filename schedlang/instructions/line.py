@@ -11,7 +11,7 @@ from schedlang.expressions import IntRV
 from schedlang.instructions.choices import plain_decision
 from schedlang.instructions.handles import Handle, handle_name, map_handles, numbered
 from schedlang.instructions.instruction import Instruction, Line
-from schedlang.instructions.kinds import Choice
+from schedlang.instructions.kinds import Choice, Constraint
 
 
 def draws(line: Line) -> Iterator[Instruction]:
@@ -74,7 +74,7 @@ def simplified(line: Line) -> Line:
     used: set[int] = set()
     kept: list[Instruction] = []
     for instruction in reversed(line):
-        dead = instruction.kind.pure and not isinstance(instruction.kind, Choice)
+        dead = instruction.kind.pure and not isinstance(instruction.kind, (Choice, Constraint))
         if dead and not any(h.index in used for h in instruction.outputs):
             continue
         used.update(h.index for h in instruction.inputs())

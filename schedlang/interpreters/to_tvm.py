@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.expressions import IndexMap, IntRV
 from schedlang.instructions.handles import Handle, handle_name, map_handles
 from schedlang.instructions.instruction import Instruction, Line
-from schedlang.instructions.kinds import Choice, Primitive, Sampling
+from schedlang.instructions.kinds import Choice, Constraint, Primitive, Sampling
 from schedlang.instructions.line import renumbered
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.flatten import flatten
@@ -124,9 +124,10 @@ def _without(flat: Line, failed: dict[int, str]) -> tuple[Line, list[LeftOut]]:
 def flatten_for_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> Line:
     """Flatten, with numbers for drawn values where TVM's primitives take no others.
 
-    With ``numbers``, all drawn values become numbers.
+    With ``numbers``, all drawn values become numbers. Constraints are left out: they hold.
     """
-    return tuple(_with_numbers(one, numbers) for one in flatten(line, workload))
+    flat = (one for one in flatten(line, workload) if not isinstance(one.kind, Constraint))
+    return tuple(_with_numbers(one, numbers) for one in flat)
 
 
 def _with_numbers(instruction: Instruction, everywhere: bool) -> Instruction:

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from schedlang.distributions import Distribution
-from schedlang.errors import DistributionError, SpaceError
+from schedlang.errors import ConstraintError, DistributionError, SpaceError
+from schedlang.expressions import Comparison, as_plain, random_variables
 from schedlang.instructions.choices import (
     Decider,
+    Draw,
     Restriction,
     claim_site,
     free_site,
@@ -18,7 +20,7 @@ from schedlang.instructions.choices import (
 )
 from schedlang.instructions.handles import describe
 from schedlang.instructions.instruction import Instruction, InstructionKind, Result
-from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling
+from schedlang.instructions.kinds import Choice, Constraint, Macro, Primitive, Sampling
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.interpreters.replay import Interpreter, apply_to
 from schedlang.language.refusals import bad_argument, refused, unreadable
@@ -30,6 +32,8 @@ MAX_INSTRUCTIONS = 100_000
 
 Mark = tuple[int, dict[str, int], int]
 """Numbers of instructions and choices, and the sites taken, at one moment."""
+
+START: Mark = (0, {}, 0)
 
 
 class Recorder(ProgramState):
@@ -85,7 +89,9 @@ class Recorder(ProgramState):
             values = kind.run(self, content)
         except Exception as error:
             refusal = self._refused(kind, content, error)
-            if self._workload is not None and not isinstance(error, tvm_schedule.ScheduleError):
+            if not (
+                kind.pure or self._workload is None or isinstance(error, tvm_schedule.ScheduleError)
+            ):
                 self._restore()  # TVM checks first, but its own faults come halfway
             raise refusal from None
         return self._record(kind, content, Result(values, kind.prefix * len(values), kind.single))
@@ -125,6 +131,27 @@ class Recorder(ProgramState):
         claim_site(self._sites, site or kind.name)
         return self._record(kind, content, result, unique, decision, distribution)
 
+    def constrain(self, kind: Constraint, condition: Any, why: str) -> None:
+        """State a constraint; ``ConstraintError``, with its sites, where it is violated."""
+        try:
+            self.run(kind, condition, why)
+        except ConstraintError as error:
+            error.module = error.module or self.module_path
+            if isinstance(condition, Comparison) and condition.condition is not None:
+                drawn = {handle.index: i.site for i in self._instructions for handle in i.outputs}
+                found = random_variables(condition.condition)
+                error.sites = frozenset(drawn.get(v.index, "") for v in found)
+            raise
+
+    def may_draw_again(self, error: ConstraintError, mark: Mark = START) -> bool:
+        """Return whether draws made since ``mark``, made again, may satisfy a constraint."""
+        made = {i.site for i in self._instructions[mark[0] :] if i.site}
+        return (
+            isinstance(self._decider, Draw)
+            and bool(made & error.sites if error.sites else made)
+            and self._decider.draws_again(error)
+        )
+
     def fork(self, kind: Choice, name: str, options: Any, probs: Any, decision: int | None) -> Any:
         """Choose and record; the option of number ``decision`` is taken instead, if given."""
         shown = {"name": describe(name), "options": describe(options)}
@@ -133,7 +160,8 @@ class Recorder(ProgramState):
         if isinstance(options, str) or not isinstance(options, Sequence):
             raise unreadable(kind, f"argument 'options' takes a list, not {options!r}", shown)
         labels = [option_label(option) for option in options]
-        stored = [o if isinstance(o, (bool, int, str, float)) else option_label(o) for o in options]
+        plain = [as_plain(option) for option in options]
+        stored = [o if isinstance(o, (bool, int, str, float)) else option_label(o) for o in plain]
         content = self._accept(kind, (stored, None if probs is None else list(probs)))
         site = free_site(self._sites, name)
         try:
@@ -217,7 +245,8 @@ class Recorder(ProgramState):
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything recorded since ``mark``; handles from before stay valid."""
-        count, self._sites, choices = mark
+        count, sites, choices = mark
+        self._sites = dict(sites)
         self._decider.undone(self._choices - choices)
         self._restriction.undone(self._choices - choices)
         self._choices = choices

@@ -6,7 +6,8 @@ import math
 import random
 from typing import Any
 
-from schedlang.errors import InvalidTrace
+from schedlang.errors import ConstraintError, InvalidTrace
+from schedlang.instructions.choices import MAX_REDRAWS
 from schedlang.interpreters.replay import Misfit
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.workloads.workload import Workload
@@ -24,9 +25,18 @@ def replay(
 
 
 def resample(trace: Trace, workload: Workload | Any = None, *, seed: int | None = None) -> Schedule:
-    """Draw another member of the trace's sketch: the same instructions with fresh decisions."""
+    """Draw another member of the trace's sketch: the same instructions with fresh decisions.
+
+    Where they violate a constraint, others are drawn; ``ConstraintError`` after 256 such draws.
+    """
     rng = random.Random(seed)
-    return trace.rerun(lambda _, distribution: distribution.sample(rng), workload)
+    for draws in range(1, MAX_REDRAWS + 1):
+        try:
+            return trace.rerun(lambda _, distribution: distribution.sample(rng), workload)
+        except ConstraintError as error:
+            error.draws = draws
+            violated = error
+    raise violated
 
 
 def assess(trace: Trace, workload: Workload | Any = None) -> float:

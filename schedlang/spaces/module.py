@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from schedlang.errors import NotApplicable, SpaceError, users_code
+from schedlang.errors import ConstraintError, NotApplicable, SpaceError, users_code
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.visit import Visit, name_failure
@@ -137,17 +137,29 @@ class Module:
     def visit_place(self, sch: Schedule, block: str) -> Visit:
         """Apply it at one block, or at the root for ``""``."""
         mark = sch.mark()
-        path = "/".join(filter(None, [sch.module_path, self.name]))
         try:
-            with users_code(f"module {self.name}"):
-                self(sch, *([self._block(sch, block)] if block else []))
+            self._apply_at(sch, block)
         except NotApplicable as error:
             sch.rollback(mark)
             return Visit(self.name, block, reason=str(error))
-        except Exception as error:
-            name_failure(error, path, block)
-            raise
         return Visit(self.name, block, sch.mark()[0] - mark[0])
+
+    def _apply_at(self, sch: Schedule, block: str) -> None:
+        """Apply it; where its draws violate a constraint, again with others."""
+        mark = sch.mark()
+        path = "/".join(filter(None, [sch.module_path, self.name]))
+        while True:
+            try:
+                with users_code(f"module {self.name}"):
+                    self(sch, *([self._block(sch, block)] if block else []))
+                return
+            except NotApplicable:
+                raise
+            except Exception as error:
+                name_failure(error, path, block)
+                if not (isinstance(error, ConstraintError) and sch.may_draw_again(error, mark)):
+                    raise
+            sch.rollback(mark)
 
     def _block(self, sch: Schedule, name: str) -> BlockRV:
         with sch.within(self.name):

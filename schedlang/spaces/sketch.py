@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from schedlang.errors import SpaceError
-from schedlang.instructions.choices import Path
+from schedlang.errors import ConstraintError, SpaceError
+from schedlang.instructions.choices import MAX_REDRAWS, Path
 from schedlang.language.replay import resample
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.printed import html_method
@@ -107,8 +107,7 @@ def enumerate_paths(
     failed: list[FailedPath] = []
     while pending:
         prefix = pending.pop()
-        path = Path(prefix, random.Random(seed))
-        trace = _attempt(run, path)
+        path, trace = _attempt(run, prefix, random.Random(seed))
         for depth in range(len(path.taken) - 1, len(prefix) - 1, -1):
             if path.state(depth) in seen:
                 continue
@@ -135,10 +134,18 @@ def enumerate_paths(
         raise failed[0].error
 
 
-def _attempt(run: Callable[[Path], Trace], path: Path) -> Trace | Exception:
-    try:
-        return run(path)
-    except SpaceError:  # the space is wrong, on every path
-        raise
-    except Exception as error:
-        return error
+def _attempt(
+    run: Callable[[Path], Trace], prefix: Sequence[int], rng: random.Random
+) -> tuple[Path, Trace | Exception]:
+    """Run a path of choices; where a constraint is violated, with other decisions."""
+    for _ in range(MAX_REDRAWS):
+        path = Path(prefix, rng)
+        try:
+            return path, run(path)
+        except SpaceError:  # the space is wrong, on every path
+            raise
+        except ConstraintError as error:
+            violated = error
+        except Exception as error:
+            return path, error
+    return path, violated

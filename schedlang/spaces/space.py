@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from schedlang.errors import SpaceError
+from schedlang.errors import ConstraintError, SpaceError
 from schedlang.instructions.choices import Decider, Draw
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.printed import html_method, nearest, show_text
@@ -220,10 +220,20 @@ class Space:
         return trace.replay().trace
 
     def run(self, workload: Workload | Any, decider: Decider) -> Schedule:
-        """Run the program once; ``decider`` answers each draw and each choice."""
-        sch = self._begin(workload, decider)
-        self.apply(sch)
-        return sch
+        """Run the program once; ``decider`` answers each draw and each choice.
+
+        Where a constraint is violated that no module can satisfy by its own draws, all is drawn
+        again.
+        """
+        while True:
+            sch = self._begin(workload, decider)
+            try:
+                self.apply(sch)
+            except ConstraintError as error:
+                if not sch.may_draw_again(error):
+                    raise
+            else:
+                return sch
 
     def _begin(self, workload: Workload | Any, decider: Decider) -> Schedule:
         restriction = None if self._within is None else self._within.restriction()

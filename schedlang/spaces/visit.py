@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedlang.errors import InstructionError
+from schedlang.errors import ConstraintError, InstructionError
 from schedlang.instructions.user_code import raised_at
 from schedlang.printed import first_line
 
@@ -19,7 +19,9 @@ def name_failure(error: Exception, module: str, block: str) -> None:
     if _note_of(error):
         return
     location = raised_at(error)
-    if isinstance(error, InstructionError):
+    if isinstance(error, ConstraintError):
+        error.block = error.block or block
+    elif isinstance(error, InstructionError):
         error.module = error.module or module
         error.block = error.block or block
         module, location = error.module, error.location or location

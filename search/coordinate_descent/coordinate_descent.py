@@ -205,7 +205,7 @@ class CoordinateDescent(StrategyBase):
     @property
     def _has_starts(self) -> bool:
         """Whether more line searches may start, now or when others end."""
-        return self._starts_left > 0 and self.failed_draws < self.give_up_after
+        return self._starts_left > 0 and not self.gives_up
 
     @property
     def _may_start(self) -> bool:

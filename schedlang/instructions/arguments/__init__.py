@@ -30,6 +30,7 @@ from schedlang.instructions.arguments.plain import (
     DType,
     IntrinsicName,
     Literal,
+    Required,
 )
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Probabilities",
     "Ranges",
     "ReadBuffer",
+    "Required",
     "WriteBuffer",
     "argument_of",
 ]

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from schedlang.distributions import Distribution, distribution_to_json
 from schedlang.errors import TraceFormatError
-from schedlang.expressions import IndexMap, IntExpr, IntOp
+from schedlang.expressions import Comparison, Condition, IndexMap, IntExpr, IntOp
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
 from schedlang.instructions.state import ProgramState
 
-Expression = int | IntExpr | IndexMap
+Expression = int | IntExpr | IndexMap | Condition
 Render = Callable[[Expression], str]
 
 
@@ -49,7 +49,7 @@ def literal(content: Any, render: Render = expression) -> str:
     if isinstance(content, dict):
         items = (f"{key!r}: {literal(item, render)}" for key, item in content.items())
         return "{" + ", ".join(items) + "}"
-    if isinstance(content, (IntExpr, IndexMap)):
+    if isinstance(content, (IntExpr, IndexMap, Condition)):
         return render(content)
     if isinstance(content, Distribution):
         return f"sl.distribution_from_json({distribution_to_json(content)!r})"
@@ -148,7 +148,7 @@ class Argument(ABC):
 
 def is_of(value: Any, types: tuple[type, ...]) -> bool:
     """Return whether a value is of one of some types; a bool counts as an int nowhere."""
-    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
+    return isinstance(value, types) and (bool in types or not isinstance(value, (bool, Comparison)))
 
 
 def shown(value: Any) -> str:

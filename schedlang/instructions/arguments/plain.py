@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import Annotated, Any
 
+import numpy as np
+
 from schedlang.distributions import Distribution
-from schedlang.expressions import IndexMap, IntExpr
+from schedlang.expressions import (
+    Comparison,
+    Condition,
+    IndexMap,
+    IntExpr,
+    as_plain,
+    random_variables,
+)
 from schedlang.instructions.arguments.base import (
     Argument,
     Earlier,
@@ -44,6 +53,7 @@ class PlainArgument(Argument):
         self.tvm_part = tvm_part
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
+        value = as_plain(value)
         if is_of(value, self.stored):
             return value
         raise BadArgument(f"takes {self.wanted}, not {described(value)}")
@@ -122,7 +132,7 @@ class LiteralArgument(Argument):
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
         if value is None or isinstance(value, (bool, int, float, str, Distribution)):
-            return value
+            return as_plain(value)
         if isinstance(value, (BlockRV, LoopRV)):
             return state.own(value)
         if isinstance(value, IntExpr):
@@ -147,3 +157,25 @@ def own_map(state: ProgramState, value: IndexMap) -> IndexMap:
 
 
 Literal = Annotated[Any, LiteralArgument()]
+
+
+class ConditionArgument(Argument):
+    """What must be true: a comparison of drawn integers, which each replay makes again."""
+
+    name = "condition"
+    takes = "a comparison of `IntRV`, or several joined; or a `bool`"
+    stored = (bool, Condition)
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> bool | Condition:
+        if not isinstance(value, Comparison):
+            if isinstance(value, (bool, np.bool_)):
+                return bool(value)
+            raise BadArgument(f"takes a comparison or a bool, not {described(value)}")
+        if value.condition is None:
+            raise BadArgument("compares with what is no integer: give whole numbers, or a bool")
+        for variable in random_variables(value.condition):
+            state.own(variable)
+        return value.condition
+
+
+Required = Annotated[bool | int, ConditionArgument()]

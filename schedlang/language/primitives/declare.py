@@ -19,6 +19,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.instruction import InstructionKind, Result, register
 from schedlang.instructions.kinds import (
     Choice,
+    Constraint,
     Overlapping,
     Primitive,
     Sampling,
@@ -127,6 +128,13 @@ def choice(function: F) -> F:
     register(kind)
     call = f"self.fork(_kind, name, {_names(kind)}, decision)"
     return _method(function, kind, f"return {call}")
+
+
+def constraint(function: F) -> F:
+    """Declare the method that states a constraint."""
+    kind = Constraint(function)
+    register(kind)
+    return _method(function, kind, f"self.constrain(_kind, {_names(kind)})")
 
 
 def overlapping(function: F) -> F:

@@ -13,10 +13,11 @@ from schedlang.instructions.arguments import (
     LevelWeights,
     Loop,
     Probabilities,
+    Required,
 )
 from schedlang.instructions.handles import LoopRV
 from schedlang.language.primitives import draws
-from schedlang.language.primitives.declare import choice, sampling
+from schedlang.language.primitives.declare import choice, constraint, sampling
 from schedlang.language.primitives.tvm_draws import (
     CATEGORICAL,
     COMPUTE_LOCATION,
@@ -172,4 +173,15 @@ class ChoicePrimitives:
         """Choose one of several options; the host program branches on the result.
 
         ``Space.sketches`` finds every path; ``decision`` is the number of the option to take.
+        """
+
+    @constraint
+    def require(self, condition: Required, why: str) -> None:
+        """State what drawn integers must satisfy: ``sch.require(v0 * v1 <= 64, "fits a cache")``.
+
+        Where it does not hold, the module draws again: what it did at this place is undone. Where
+        other values cannot help, or after 256 such draws, it raises ``ConstraintError``. A replay
+        makes the comparison again, so that searches reject mutations that violate it, and count
+        them by ``why``. Join comparisons with ``&`` and ``|``; of ``and``, ``or`` and chained
+        comparisons Python hands over one part only. A plain bool is not compared again.
         """

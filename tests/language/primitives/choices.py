@@ -1,4 +1,4 @@
-"""Structural forks: the host program takes another branch."""
+"""Structural forks, where the host program takes another branch, and constraints."""
 
 from __future__ import annotations
 
@@ -22,12 +22,34 @@ def _choose_twice_at_one_name(sch: Schedule) -> None:
             apply(loop)
 
 
+def _require(sch: Schedule) -> None:
+    i, _ = sch.get_loops("B")
+    outer, inner = sch.sample_perfect_tile(i, n=2, decision=[4, 4])
+    sch.require((inner * 4 <= 16) & (outer > 1), "a tile fits a cache line")
+    sch.split(i, [outer, inner])
+
+
 CASES = [
+    Case("require", elementwise, _require),
     Case("choose", elementwise, _choose),
     Case("choose_between_functions", elementwise, _choose_twice_at_one_name),
 ]
 
 MISUSES = [
+    Misuse(
+        "require",
+        elementwise,
+        lambda sch: sch.require(sch.sample_int_range(1, 3), "true"),
+        "condition=v0",
+        "argument 'condition' takes a comparison or a bool, not IntRV",
+    ),
+    Misuse(
+        "require",
+        elementwise,
+        lambda sch: sch.require(sch.sample_int_range(1, 3) < 2.5, "small"),
+        "why='small'",
+        "argument 'condition': compares with what is no integer",
+    ),
     Misuse(
         "choose",
         elementwise,

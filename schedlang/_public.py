@@ -19,6 +19,7 @@ from schedlang.distributions import register_distribution as distribution
 from schedlang.errors import (
     DatabaseError,
     DistributionError,
+    FileError,
     HostError,
     InstructionError,
     InvalidTrace,
@@ -111,6 +112,7 @@ __all__ = [
     "Explanation",
     "FailedPathWarning",
     "FailureExplanation",
+    "FileError",
     "HostError",
     "HostWarning",
     "Hosts",

@@ -186,7 +186,7 @@ def varying(signature: Signature) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a name that is none of a fixed-width type, of a mathematical constant, or of ours, in C.
+    """Return a name in C that is no fixed-width type, no mathematical constant, and none of ours.
 
     A parameter may have the name of a function, or of any other type: it hides that in its scope.
     """

@@ -80,7 +80,7 @@ def tune(
     seconds: wall time of the whole call, finals included; it then returns the best so far. A
         measurer of your own that keeps no deadline finishes the candidate that it has begun. A
         search that has not returned 2 s later is interrupted; ``finished`` says what was running.
-        Where the call continues a run of ``database``, seconds that earlier calls of the run used count;
+        Where the call continues a run of ``database``, seconds that earlier calls used count;
         to search on, give more than before.
     seed: seed of the search and of the random inputs.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see

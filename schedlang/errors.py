@@ -182,6 +182,33 @@ class DatabaseError(SchedlangError):
     """A database cannot be opened, read or written; the message says why and what to do."""
 
 
+class FileError(SchedlangError, OSError):
+    """A file cannot be written; one that was there before is as it was.
+
+    The message has the path, what was to be written, the system's reason and a remedy.
+
+    Attributes
+    ----------
+    errno, strerror, filename: as of any ``OSError``: the system's number and reason, and the path.
+    """
+
+    def __init__(
+        self,
+        number: int | None,
+        reason: str,
+        path: str,
+        what: str = "the file",
+        remedy: str = "check the disk",
+    ) -> None:
+        super().__init__(number, reason, path)
+        self._message = (
+            f"{path}: {what} cannot be written: {reason}; {remedy}, or give another path"
+        )
+
+    def __str__(self) -> str:
+        return self._message
+
+
 class RunInUseError(DatabaseError):
     """Another process, or another thread of this one, executes the same tuning run."""
 

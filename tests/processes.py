@@ -1,9 +1,11 @@
-"""Processes that a test has started: they are found by their environment, and waited for."""
+"""Processes that a test has started: found by their environment, waited for; limits of this one."""
 
 from __future__ import annotations
 
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from schedlang.targets.worker import nursery
@@ -36,3 +38,14 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+@contextmanager
+def limited(kind: int, soft: int) -> Iterator[None]:
+    """Have the system limit this process for a moment."""
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)

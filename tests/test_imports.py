@@ -37,7 +37,7 @@ OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
     ("errors", "printed", "announcing", "once"),
-    ("requirements",),
+    ("files", "requirements"),
     ("expressions", "distributions"),
     ("tvm",),
     ("workloads",),

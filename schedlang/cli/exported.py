@@ -12,6 +12,7 @@ from schedlang.cli.naming.files import existing_file
 from schedlang.cli.naming.stored import writable
 from schedlang.cli.verb import Answer, UsageError
 from schedlang.cli.words import SCRIPT
+from schedlang.files import write_text
 
 
 class SpaceFiles(NamedTuple):
@@ -70,7 +71,7 @@ def export_space(what: str | None, words: Sequence[str], files: SpaceFiles) -> A
     if files.kernel_tuner is not None:
         texts[files.kernel_tuner] = json.dumps(to_kernel_tuner(recorded), allow_nan=False)
     for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     document = {
         "space": str(space),
         "workload": recorded.workload.name,

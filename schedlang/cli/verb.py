@@ -137,9 +137,11 @@ def _failure(error: BaseException, debug: bool, as_json: bool, interrupted: bool
 
 def _described(error: BaseException, debug: bool) -> str:
     text = str(error).strip()
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+    if isinstance(error, SchedlangError):
+        pass
+    elif isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
-    if not isinstance(error, SchedlangError | ValueError | OSError):
+    elif not isinstance(error, ValueError | OSError):
         # Of the user's code, or a mistake of ours: the message alone says little.
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
         if not debug:

@@ -22,6 +22,7 @@ from schedlang.database.run import Run
 from schedlang.database.trace_events import TraceEvents
 from schedlang.database.trials import TrialRow, trial_rows
 from schedlang.errors import SchedlangError
+from schedlang.files import write_text
 from schedlang.measurement.phase import Phase
 
 if TYPE_CHECKING:
@@ -163,5 +164,5 @@ class RunHistory:
         said = {"search": self.run.search, "seed": str(self.run.seed), "notes": self.run.notes}
         document = {"traceEvents": made.events(), "displayTimeUnit": "ms", "otherData": said}
         written = Path(path)
-        written.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+        write_text(written, json.dumps(document, allow_nan=False), "the time line")
         return written

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 import warnings
 from pathlib import Path
 
 from schedlang.announcing import LOGGER
+from schedlang.files import write_text
 
 _MODE = 0o700
 
@@ -69,17 +69,10 @@ class CacheFolder:
             self._warn(reason)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that other processes see when it is complete. Raises OSError."""
+        """Write a file that other processes see when it is complete. Raises FileError."""
         if self.path is None:
             return
-        number, temporary = tempfile.mkstemp(prefix=".writing-", dir=self.path)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, self.path / name)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_text(self.path / name, text)
 
     def clear(self) -> int:
         """Remove the folder's files; return their number. Processes keep what they have loaded."""

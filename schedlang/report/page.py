@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from schedlang.files import write_text
 from schedlang.report.datasets import script_json
 from schedlang.report.vega import VegaScript
 from schedlang.report.views.view import View
@@ -47,7 +48,7 @@ def render(
         **values,
     )
     # A name may hold what is no text in UTF-8.
-    path.write_text(html, encoding="utf-8", errors="backslashreplace", newline="\n")
+    write_text(path, html, "the report", errors="backslashreplace")
     return path
 
 

@@ -45,7 +45,7 @@ def write(history: RunHistory, path: str | os.PathLike[str], *, title: str | Non
     path: of the file, which is replaced if there is one.
     title: heading; by default the workload's name.
 
-    TypeError for what is no run; OSError where the file cannot be written.
+    TypeError for what is no run; FileError where the file cannot be written.
     """
     context, place = Context(history_of(history)), checked_path(path)
     with VegaScript() as vega:

@@ -34,8 +34,8 @@ def write_comparison(runs: Runs, path: str | os.PathLike[str], *, title: str | N
     path: of the file, which is replaced if there is one.
     title: heading; by default the names of the workloads.
 
-    ValueError for fewer than two runs, TypeError for what is none; OSError where the file cannot be
-    written.
+    ValueError for fewer than two runs, TypeError for what is none; FileError where the file
+    cannot be written.
     """
     comparison, place = compare(runs), checked_path(path)
     names = dict.fromkeys(history.name for history in comparison.runs.values())

@@ -29,7 +29,7 @@ def write_shapes(
     path: of the file, which is replaced if there is one.
     title: heading; by default the template's name.
 
-    TypeError for anything but a set; OSError where the file cannot be written.
+    TypeError for anything but a set; FileError where the file cannot be written.
     """
     if not isinstance(found, ShapeSet):
         raise TypeError(

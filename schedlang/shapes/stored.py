@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import SchedlangError, TargetError, TraceFormatError, WorkloadError
+from schedlang.files import write_text
 from schedlang.language.schedule import Trace
 from schedlang.shapes.extents import Extents, Range, as_shapes
 from schedlang.shapes.points import PointKernel
@@ -43,10 +43,8 @@ def document(
 
 def write(path: Path, written: Mapping[str, Any]) -> Path:
     """Write a document with its checksum."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     text_ = json.dumps({**written, "checksum": _checksum(written)}, indent=1)
-    partial.write_text(text_ + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_text(path, text_ + "\n", "the set of shapes")
     return path
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from schedlang.database import Database, FinalsEntry, Record, Run, RunHistory
 from schedlang.database.maintenance.history import as_history
@@ -27,6 +28,7 @@ from schedlang.tuning.recorder import Recorder
 from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState, new_run
 from schedlang.tuning.sharing import share
+from schedlang.tuning.time_limit import OutOfTime, within
 from schedlang.tuning.unscheduled import Unscheduled
 
 FINALS_SECONDS = 5.0
@@ -122,6 +124,9 @@ class TuningRun:
             log.enter("start", 0.0 if log.phases else self.budget.elapsed)
         try:
             return self._search(trials, batch, bar)
+        except OutOfTime as error:
+            self.pace.out_of_time = self.pace.cut = True
+            return f"{self._describe_time()}, and {error.running} had not ended"
         finally:
             log.enter("")
 
@@ -156,7 +161,7 @@ class TuningRun:
                     f"{len(proposals) - len(outcomes)} of {len(proposals)} candidates"
                 )
             with self.budget.timing("search"):
-                state.strategy.tell(outcomes)
+                within(self.budget, partial(state.strategy.tell, outcomes))
             # Now, as the workers are ready, and the program is in the database if a run is
             # interrupted.
             self._measure_unscheduled(bar)
@@ -205,7 +210,7 @@ class TuningRun:
     def _ask(self, wanted: int) -> list[Proposal]:
         used = self.budget.used
         with self.budget.timing("search"), self.pace.asking():
-            proposals = self.state.strategy.ask(wanted)
+            proposals = within(self.budget, partial(self.state.strategy.ask, wanted))
         if proposals and self.state.journal is not None:
             self.state.journal.note(wanted, used)
         return proposals

@@ -78,8 +78,9 @@ def tune(
     trials: maximum number of candidates to measure; when ``seconds`` is not given either, 64, or
         1000 with ``stop_when``.
     seconds: wall time of the whole call, finals included; it then returns the best so far. A
-        measurer of your own that keeps no deadline finishes the candidate that it has begun. Where
-        the call continues a run of ``database``, seconds that earlier calls of the run used count;
+        measurer of your own that keeps no deadline finishes the candidate that it has begun. A
+        search that has not returned 2 s later is interrupted; ``finished`` says what was running.
+        Where the call continues a run of ``database``, seconds that earlier calls used count;
         to search on, give more than before.
     seed: seed of the search and of the random inputs.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see

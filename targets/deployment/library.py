@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang.errors import FileError
 from schedlang.targets import kinds
 from schedlang.targets.deployment.c.loading import entries_of
 from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
@@ -78,6 +79,8 @@ def link(
     """Link what was compiled, see ``codegen.write_library``. Raises BuildError."""
     try:
         codegen.write_library(executable, path, text, source)
+    except FileError:
+        raise
     except Exception as error:
         if path.suffix != codegen.ARCHIVE_SUFFIX and not codegen.has_linker():
             raise BuildError(

@@ -6,8 +6,7 @@ import os
 import resource
 import socket
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,22 +15,12 @@ from schedlang.database import Database, IncompleteDatabaseWarning, open_databas
 from schedlang.database.owner import this_process
 from schedlang.errors import DatabaseError
 from tests.database.plausible import make_record, make_run
+from tests.processes import limited
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "tune.db"
-
-
-@contextmanager
-def limited(kind: int, soft: int) -> Iterator[None]:
-    """Have the system limit this process for a moment."""
-    before = resource.getrlimit(kind)
-    resource.setrlimit(kind, (soft, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(kind, before)
 
 
 def make_socket(path: Path) -> None:

@@ -26,6 +26,7 @@ from schedlang.cli.verb import (
     verb,
 )
 from schedlang.cli.words import complete_program
+from schedlang.files import write_text
 from schedlang.tuning.options import OUTPUT, TUNE_SHAPES
 
 if TYPE_CHECKING:
@@ -131,4 +132,4 @@ def _answer(found: ShapeSet, files: Sequence[_File]) -> Answer:
 def _write_python(found: ShapeSet, path: Path) -> None:
     if not found.ranges:
         raise NothingFound(f"{path} is not written: no range has kernels")
-    path.write_text(found.as_python(), encoding="utf-8")
+    write_text(path, found.as_python(), "the program")

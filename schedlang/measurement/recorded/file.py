@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 from schedlang.distributions import Decision, distribution_from_json, distribution_to_json
 from schedlang.errors import RecordingError, SchedlangError
+from schedlang.files import replacing
 from schedlang.formats import reader
 from schedlang.measurement.measurement import Status
 from schedlang.measurement.recorded.contents import Contents, RecordedProgram, Way, Ways
@@ -73,14 +72,8 @@ def write(recorded: Contents, path: Any) -> None:
         "seconds": _quantised([[one.build_seconds, one.run_seconds] for one in recorded.programs]),
         "samples": _quantised([_padded(one.samples) for one in recorded.programs]),
     }
-    path = Path(path)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path, "the recorded space") as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def read(path: Any) -> Contents:

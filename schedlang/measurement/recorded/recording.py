@@ -53,7 +53,7 @@ class RecordedSpace(Contents):
         return min(self.latencies, default=math.inf)
 
     def save(self, path: Any) -> None:
-        """Write it to a file, which ``schedlang.load_survey`` reads; OSError where that fails."""
+        """Write it to a file, which ``schedlang.load_survey`` reads; FileError where that fails."""
         write(self, path)
 
     def __repr__(self) -> str:

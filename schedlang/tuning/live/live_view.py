@@ -61,6 +61,7 @@ class LiveView(Screen):
         self._counts: Counter[Status] = Counter()
         self._other_work = OtherWork()
         self._phase = self._report = ""
+        self._ended = False
         self._reference, self._complete = math.nan, True
         self._rejected = self._screened = 0
         self._parts: Mapping[str, float] = {}
@@ -128,6 +129,7 @@ class LiveView(Screen):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._ended = True
         self._phase = "ended" if kind is None else "interrupted"
         self.refresh(now=True)
         super().__exit__(kind, error, traceback)
@@ -163,6 +165,8 @@ class LiveView(Screen):
 
     def _left(self) -> float | None:
         """Return about how many seconds the run still takes; None where nobody knows."""
+        if self._ended:
+            return None
         now = self._clock.now()
         left = self._began + self._budget - now
         done = self._trials - self._before

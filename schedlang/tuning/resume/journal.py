@@ -8,9 +8,9 @@ makes this faster.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,8 @@ from schedlang.tuning.resume.ending import Ending
 
 # Fraction of a run's time that saving the search's state may take, approximately.
 _SAVING_PART = 0.05
+# Runs that ended and that this process still has: file, number, owner.
+_kept: set[tuple[str, int, str]] = set()
 
 
 class Diverged(SchedlangError):
@@ -88,8 +90,10 @@ class Journal:
 
     def release(self) -> None:
         """Let other processes have the run."""
-        with suppress(DatabaseError):  # it is free when this process ends
+        try:
             self.database.claim_run(self.id, self.run.owner, "")
+        except DatabaseError:  # of a full disk: it is free when this process ends, or opens another
+            _kept.add((_file(self.database), self.id, self.run.owner))
 
     def __enter__(self) -> Self:
         return self
@@ -262,6 +266,17 @@ class Journal:
         """Keep how the run ended."""
         self.run = replace(self.run, outcome=ending.to_json())
         self.database.update_run(self.run)
+
+
+def release_kept(database: Database) -> None:
+    """Release the runs of a file that this process could not release when they ended."""
+    for claim in [one for one in _kept if one[0] == _file(database)]:
+        database.claim_run(*claim[1:], "")
+        _kept.discard(claim)
+
+
+def _file(database: Database) -> str:
+    return os.path.realpath(database.path or "")
 
 
 def open_journal(

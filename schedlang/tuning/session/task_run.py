@@ -30,6 +30,7 @@ from schedlang.tuning.resume import (
     identity,
     new_run,
     open_journal,
+    release_kept,
     resume,
 )
 from schedlang.tuning.resume.ending import Ending
@@ -169,6 +170,7 @@ class TaskRun:
             reuse=not call.remeasure,
         )
         fresh = new_run(self._blank, self.identity, self._past.newest)
+        release_kept(call.database)
         with call.database.transaction():
             put_program(call.database, workload)
             journal = open_journal(

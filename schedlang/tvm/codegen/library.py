@@ -13,6 +13,8 @@ import tvm_ffi
 from tvm.runtime import Executable, Module
 from tvm.support import cc, tar
 
+from schedlang.files import replacing
+
 Loaded = TypeVar("Loaded")
 LoadedCode: TypeAlias = Module
 """Machine code in this process: functions by name, from a library or from the compiler."""
@@ -39,16 +41,14 @@ def write_library(
     complete: a process that has loaded an earlier one keeps that. With the suffix ``.tar`` the
     linking is left to the machine that loads it.
     """
-    with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as folder:
-        addons = [write_text_source(text, Path(folder))] if text else []
+    with replacing(path, "the library") as linked:
+        addons = [write_text_source(text, linked.parent)] if text else []
         options: list[str] = []
         if source is not None:
-            file, options = source(Path(folder))
+            file, options = source(linked.parent)
             addons.append(file)
-        linked = Path(folder) / path.name
         given = {"options": options} if options else {}
         executable.export_library(str(linked), addons=addons or None, **given)
-        os.replace(linked, path)
 
 
 def has_linker() -> bool:

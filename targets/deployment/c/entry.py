@@ -41,6 +41,9 @@ _RESERVED = frozenset(
     "".split()
 )
 
+_TYPE_NAME = re.compile(r"(u?int|char)\w*_t")
+"""Types of <stdint.h>, which later parameters need, and keywords of C++."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -183,7 +186,10 @@ def varying(signature: Signature) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a name that is none of a type, of a mathematical constant, or of ours, in C."""
+    """Return a name in C that is no fixed-width type, no mathematical constant, and none of ours.
+
+    A parameter may have the name of a function, or of any other type: it hides that in its scope.
+    """
     name = identifier(text)
-    taken = name.startswith(("M_", "schedlang")) or name.endswith("_t")
+    taken = name.startswith(("M_", "schedlang")) or _TYPE_NAME.fullmatch(name)
     return f"x{name}_x" if taken else name

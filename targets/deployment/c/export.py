@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang.files import replacing, write_text
 from schedlang.targets.deployment.c import interface
 from schedlang.targets.deployment.c.dispatch import Dispatch
 from schedlang.targets.deployment.c.entry import Entry, check_name, entries
@@ -79,8 +79,8 @@ def write_c(
     of_set = len(signatures) > 1 and all(one.served is not None for one in signatures)
     found = entries(name, signatures, alone=len(signatures) == 1 and not sizes)
     dispatch = Dispatch(name, found) if sizes or of_set else None
-    with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as place:
-        folder = Path(place)
+    with replacing(path, "the library") as written:
+        folder = written.parent
         tools = Toolchain(compiler, folder)
         objects = _objects(compile_code(), folder, tools)
         threads, sve_bits = int(target.get("threads", 0)) or 1, int(target.get("sve_bits", 0))
@@ -102,8 +102,8 @@ def write_c(
         names += [] if dispatch is None else [dispatch.name]
         linked = tools.link(path.name, [*compiled, *objects], run_time, names)
         head = interface.header(name, str(target["key"]), found, dispatch)
-        os.replace(_written(folder / "header", head), path.with_suffix(".h"))
-        os.replace(linked, path)
+        write_text(path.with_suffix(".h"), head, "the header")
+        os.replace(linked, written)
     return path
 
 

@@ -219,6 +219,18 @@ def test_tensors_may_have_any_name(group: str, tmp_path: Path) -> None:
         )
 
 
+def test_names_stay_where_c_allows_them(tmp_path: Path) -> None:
+    """A parameter may hide a function or a type; types that others need, it may not."""
+    names = ("cos", "cos_t", "size_t", "int64_t", "M_PI")
+    inputs = [te.placeholder((4,), "float32", name=name) for name in names]
+    last = te.compute((4,), lambda i: inputs[0][i] + inputs[-1][i], name="out")
+    export_c(sl.workloads.from_te([*inputs, last]).mod, "cpu", tmp_path / "names.so")
+    expected = "*cos, const float *cos_t, const float *size_t, const float *xint64_t_x"
+    assert f"(const float {expected}, const float *xM_PI_x, float *" in (
+        tmp_path / "names.h"
+    ).read_text(encoding="utf-8")
+
+
 # -- what is refused --------------------------------------------------------------------------
 
 

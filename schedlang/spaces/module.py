@@ -48,8 +48,12 @@ class Module:
     ) -> None:
         if at not in ("block", "root"):
             raise SpaceError(f'a module works at "block" or at "root", not {at!r}')
+        if not callable(function):
+            raise SpaceError(f"a module is made of a function, not {function!r}")
+        if name is not None and not isinstance(name, str):
+            raise SpaceError(f"name={name!r}: the name of a module is text")
         self.function = function
-        self.name = name or function.__name__
+        self.name = name or getattr(function, "__name__", type(function).__name__)
         self.at = at
         self.options = dict(options or {})
         self.before = _checked_before(self.name, before)

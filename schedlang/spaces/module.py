@@ -53,7 +53,7 @@ class Module:
         if name is not None and not isinstance(name, str):
             raise SpaceError(f"name={name!r}: the name of a module is text")
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.at = at
         self.options = dict(options or {})
         self.before = _checked_before(self.name, before)

@@ -13,7 +13,8 @@ from schedlang.distributions.base import Decision
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.instructions.choices import Decider
 from schedlang.search.base import StrategyBase, check_setting
-from schedlang.search.models.cost_model import Example, predict_known
+from schedlang.search.models.checked import predict_known
+from schedlang.search.models.cost_model import Example
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.program import Program, extract_features
 from schedlang.search.proposals import Told

@@ -63,9 +63,10 @@ from schedlang.networks import (
 from schedlang.shapes import PointKernel, ShapeSet, tune_shapes
 from schedlang.spaces.idle import IdleModuleWarning
 from schedlang.spaces.module import Module, module
-from schedlang.spaces.placement import Stochastic
+from schedlang.spaces.placement import Stochastic, UnknownPlaceWarning
 from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
+from schedlang.spaces.unrecorded import UnrecordedDrawWarning, UnrecordedWorkWarning
 from schedlang.tuning import (
     Callback,
     CallbackWarning,
@@ -167,7 +168,10 @@ __all__ = [
     "TraceFormatError",
     "Trial",
     "TuneResult",
+    "UnknownPlaceWarning",
     "UnreadableWarning",
+    "UnrecordedDrawWarning",
+    "UnrecordedWorkWarning",
     "UnsupportedOperatorError",
     "UntunedWarning",
     "UserCodeError",

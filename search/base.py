@@ -198,4 +198,9 @@ class ProposingStrategy(StrategyBase):
 
     def _propose(self) -> Proposal | None:
         schedule = self.proposals.attempt(self.propose)
+        if schedule is not None and not isinstance(schedule, Schedule):
+            raise TypeError(
+                f"search: {type(self).__name__}.propose returned {type(schedule).__name__}; return "
+                "a Schedule, such as self.draw() or trace.replay() gives, or None"
+            )
         return None if schedule is None else self.proposals.admit(schedule)

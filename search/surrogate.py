@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from schedlang.measurement.stopwatch import Stopwatch
-from schedlang.search.models.cost_model import CostModel, Example, energy, predict_known
+from schedlang.search.models.checked import check_cost_model, predict_known
+from schedlang.search.models.cost_model import CostModel, Example, energy
 from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.program import Program
 from schedlang.search.proposals import Told
@@ -27,6 +28,9 @@ class Surrogate:
     stopwatch: of the search; it counts the time of the models as ``model``.
     decision_model: on decisions alone; it learns from the same outcomes.
     without_features: score of a program that has no features.
+
+    TypeError for a cost model that lacks a member; CostModelError where its scores are not one
+    finite number for each program.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Surrogate:
         decision_model: DecisionModel | None = None,
         without_features: float = 0.0,
     ) -> None:
+        check_cost_model(cost_model)
         self.cost_model = cost_model
         self._workload_key = workload_key
         self._stopwatch = stopwatch

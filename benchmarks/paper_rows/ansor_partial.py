@@ -29,7 +29,8 @@ from paper_rows.simulated import draw_spaces, path_of, units
 from schedlang.instructions.instruction import Line
 from schedlang.measurement import RecordedSpace
 from schedlang.measurement.recorded.contents import line_of
-from schedlang.search.models.cost_model import Example, predict_known
+from schedlang.search.models.checked import predict_known
+from schedlang.search.models.cost_model import Example
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.surrogate import pairwise_accuracy, recall_at
 from schedlang.tvm.analysis.statement_features import Features, statement_features

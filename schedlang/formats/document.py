@@ -17,6 +17,8 @@ _INT64 = 1 << 63
 
 def parse(text: str | bytes) -> Any:
     """Return the document; raise ``TraceFormatError`` for what is no JSON or beyond the bounds."""
+    if not isinstance(text, str | bytes):
+        raise TraceFormatError("trace", f"a stored trace is text, not {text!r}")
     if len(text) > MAX_BYTES:
         raise TraceFormatError("trace", f"{len(text)} bytes; a trace has at most {MAX_BYTES}")
     try:

@@ -83,9 +83,11 @@ class Schedule(
     Attributes
     ----------
     changes: decisions of a replayed trace that did not fit, and their replacements.
+    copies: number of copies that were made of it.
     """
 
     changes: tuple[Change, ...] = ()
+    copies: int = 0
 
     def __init__(
         self,
@@ -153,6 +155,7 @@ class Schedule(
 
     def copy(self) -> Schedule:
         """Return an independent schedule in the same state; the same handles work on it."""
+        self.copies += 1
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.values = list(self.values)

@@ -10,7 +10,7 @@ from schedlang.measurement.clock import clock_of
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurement import Candidate, Measurement
 from schedlang.measurement.measurer import Measurer
-from schedlang.measurement.protocol import check_measurer
+from schedlang.measurement.protocol import check_measurer, checked_measurements
 
 if TYPE_CHECKING:
     from schedlang.workloads.workload import Workload
@@ -107,12 +107,8 @@ class _Adapter(Measurer):
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         if self._late():
             return
-        for measurement in self._given.measure(candidates):
-            if not isinstance(measurement, Measurement):
-                raise TypeError(
-                    f"measurer: {type(self._given).__name__}.measure gave {measurement!r}, which "
-                    "is not a schedlang.Measurement"
-                )
+        what = f"{type(self._given).__name__}.measure"
+        for measurement in checked_measurements(what, self._given.measure(candidates), candidates):
             yield measurement
             if self._late():
                 return
@@ -125,10 +121,9 @@ class _Adapter(Measurer):
     ) -> list[Measurement]:
         if not hasattr(self._given, "remeasure"):
             return super().remeasure(candidates, rounds, budget_seconds)
-        found: list[Measurement] = self._given.remeasure(
-            candidates, rounds=rounds, budget_seconds=budget_seconds
-        )
-        return found
+        found = self._given.remeasure(candidates, rounds=rounds, budget_seconds=budget_seconds)
+        what = f"{type(self._given).__name__}.remeasure"
+        return list(checked_measurements(what, found, candidates))
 
     def _time_reference(self) -> float:
         found: float | None = getattr(self._given, "reference_latency", None)

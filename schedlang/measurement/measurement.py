@@ -104,7 +104,8 @@ class Measurement:
     phases: when it was built, run and verified, oldest first; empty where the measurer does not
         tell. Neither this nor the worker counts when measurements are compared.
 
-    Raises ``ValueError`` for a worker that is no number, and for a phase that is none.
+    Raises ``ValueError`` for a worker that is no number, and for a phase that is none; TypeError
+    for a status that is no ``Status``, and for samples that are no tuple.
     """
 
     id: int
@@ -121,6 +122,10 @@ class Measurement:
     phases: tuple[Phase, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.status, Status):
+            raise TypeError(f"status={self.status!r}: give a Status, such as Status.OK")
+        if not isinstance(self.samples, tuple | list):
+            raise TypeError(f"samples={self.samples!r}: give a tuple of latencies in seconds")
         if self.worker is not None:
             check_worker(self.worker)
         object.__setattr__(self, "phases", check_phases(self.phases))

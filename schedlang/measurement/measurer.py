@@ -14,6 +14,7 @@ from schedlang.errors import TargetError
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.contest import BUDGET_SECONDS, FEWEST_ROUNDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement
+from schedlang.measurement.protocol import checked_measurements
 
 if TYPE_CHECKING:
     from schedlang.measurement.problem import Problem
@@ -106,6 +107,11 @@ class Measurer(ABC):
         Measurements are matched by ``id``. A bad candidate never raises: it ends with a status.
         """
 
+    def checked(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        """Measure, and check what comes: TypeError or SchedlangError for what is no answer."""
+        what = f"{type(self).__name__}.measure"
+        yield from checked_measurements(what, self.measure(candidates), candidates)
+
     def remeasure(
         self,
         candidates: Sequence[Candidate],
@@ -126,7 +132,7 @@ class Measurer(ABC):
 
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
             self.best_so_far = None  # no candidate is given up for being slow
-            return self.measure([by_id[identity] for identity in order])
+            return self.checked([by_id[identity] for identity in order])
 
         try:
             found = interleave(list(by_id), take_round, rounds, budget_seconds, clock=self.clock)
@@ -157,7 +163,7 @@ class Measurer(ABC):
         """Measure the unscheduled program, in seconds; the base does it as for any candidate."""
         best, self.best_so_far = self.best_so_far, None
         try:
-            found = list(self.measure([Candidate(REFERENCE_ID, self.workload.mod)]))
+            found = list(self.checked([Candidate(REFERENCE_ID, self.workload.mod)]))
         finally:
             self.best_so_far = best
         if not found:

@@ -6,8 +6,11 @@ A measurer that fails in the finals has measured everything in vain.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from schedlang.errors import SchedlangError
+from schedlang.measurement.measurement import Candidate, Measurement
 
 # The positional arguments by name, and the others with a value of their type.
 _CALLS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
@@ -72,3 +75,33 @@ def check_values(what: str, given: object, *names: str) -> None:
     for name in names:
         if callable(inspect.getattr_static(given, name, None)):
             raise TypeError(f"{what}.{name} is a method; make it a property (@property) or a value")
+
+
+def checked_measurements(
+    what: str, found: Iterable[Measurement], candidates: Sequence[Candidate]
+) -> Iterator[Measurement]:
+    """Yield measurements as they come, each of one of the candidates, and each once.
+
+    ``what`` returned them and begins the message. TypeError for what is no measurement;
+    SchedlangError for an id that is none of the candidates', or that comes twice.
+    """
+    if not isinstance(found, Iterable):
+        raise TypeError(
+            f"measurer: {what} returned {found!r}; yield one schedlang.Measurement for each "
+            "candidate"
+        )
+    awaited = {candidate.id for candidate in candidates}
+    for measurement in found:
+        if not isinstance(measurement, Measurement):
+            raise TypeError(
+                f"measurer: {what} gave {measurement!r}, which is not a schedlang.Measurement"
+            )
+        if measurement.id not in awaited:
+            twice = any(measurement.id == candidate.id for candidate in candidates)
+            problem = "a second time" if twice else "which is none of the candidates"
+            raise SchedlangError(
+                f"measurer: {what} gave a measurement of id {measurement.id}, {problem}; give one "
+                "for each candidate, schedlang.Measurement(candidate.id, ...)"
+            )
+        awaited.remove(measurement.id)
+        yield measurement

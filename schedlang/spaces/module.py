@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from schedlang.errors import ConstraintError, NotApplicable, SpaceError, users_code
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
+from schedlang.spaces.unrecorded import Lookout
 from schedlang.spaces.visit import Visit, name_failure
 from schedlang.tvm.program import block_names as names_of_blocks
 
@@ -47,14 +48,19 @@ class Module:
     ) -> None:
         if at not in ("block", "root"):
             raise SpaceError(f'a module works at "block" or at "root", not {at!r}')
+        if not callable(function):
+            raise SpaceError(f"a module is made of a function, not {function!r}")
+        if name is not None and not isinstance(name, str):
+            raise SpaceError(f"name={name!r}: the name of a module is text")
         self.function = function
-        self.name = name or function.__name__
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.at = at
         self.options = dict(options or {})
         self.before = _checked_before(self.name, before)
         self.stage = _checked_stage(self.name, stage)
         functools.update_wrapper(self, function)
         self._check_signature()
+        self._lookout = Lookout(self.name, function)
 
     def _check_signature(self) -> None:
         needed = 2 if self.at == "block" else 1
@@ -91,7 +97,7 @@ class Module:
         if not args:
             return self._changed(options={**self.options, **options})
         sch, *location = args
-        with sch.within(self.name):
+        with sch.within(self.name), self._lookout.looking(sch):
             return self.function(sch, *location, **{**self.options, **options})
 
     def renamed(self, name: str) -> Module:
@@ -121,7 +127,8 @@ class Module:
 
         Where it raises ``NotApplicable``, its instructions are undone. Another exception gets a
         note that names the module and the block. Blocks that it removes or adds on the way are
-        skipped.
+        skipped. What it returns is not used: SpaceError where that holds other schedules. Mistakes
+        such as draws by ``random``, which no trace records, are warned of (``unrecorded``).
         """
         return [self.visit_place(sch, block) for block in self.places(sch)]
 
@@ -151,7 +158,8 @@ class Module:
         while True:
             try:
                 with users_code(f"module {self.name}"):
-                    self(sch, *([self._block(sch, block)] if block else []))
+                    returned = self(sch, *([self._block(sch, block)] if block else []))
+                    self._lookout.check_result(sch, returned)
                 return
             except NotApplicable:
                 raise

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from schedlang.errors import SpaceError
+from schedlang.formats.definitions import is_ours
 from schedlang.instructions.choices import option_label
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import At, Module, Stage, names_before
+
+
+class UnknownPlaceWarning(UserWarning):
+    """A module states a place that the space does not have, but for a slip of the pen."""
 
 
 def merge(left: Sequence[Module], right: Sequence[Module]) -> list[Module]:
@@ -26,6 +33,7 @@ def merge(left: Sequence[Module], right: Sequence[Module]) -> list[Module]:
     for module in right:
         if module.stage == "finish":
             otherwise = end
+        _warn_of_place(module, [*names, *(other.name for other in right)])
         stated = [names.index(name) for name in names_before(module) if name in names]
         places.append(min(stated, default=otherwise))
     for k in reversed(range(len(places) - 1)):
@@ -35,6 +43,21 @@ def merge(left: Sequence[Module], right: Sequence[Module]) -> list[Module]:
         merged += [m for m, place in zip(right, places, strict=True) if place == position]
         merged += left[position : position + 1]
     return merged
+
+
+def _warn_of_place(module: Module, names: Sequence[str]) -> None:
+    """Warn of a place that is none of the names, but much like one of them."""
+    stated = names_before(module)
+    if is_ours(getattr(module.function, "__module__", None)) or not {*stated}.isdisjoint(names):
+        return
+    for name in stated:
+        for near in difflib.get_close_matches(name, names, n=1, cutoff=0.8):
+            warnings.warn(
+                f"module {module.name!r}: before={name!r} is no module of this space; did you mean "
+                f"{near!r}?",
+                UnknownPlaceWarning,
+                stacklevel=4,
+            )
 
 
 def common_place(modules: Sequence[Module]) -> tuple[tuple[str, ...] | None, Stage | None]:
@@ -83,13 +106,13 @@ def Stochastic(  # noqa: N802 - named as a module, after MetaSchedule's Stochast
     title = name or "stochastic(" + "|".join(option_label(m) for m in options) + ")"
     if at == "root":
 
-        def draw(sch: Schedule) -> None:
-            sch.choose(title, options, probs)(sch)
+        def draw(sch: Schedule) -> Any:
+            return sch.choose(title, options, probs)(sch)
 
     else:
 
-        def draw(sch: Schedule, block: Any) -> None:  # type: ignore[misc]
-            sch.choose(title, options, probs)(sch, block)
+        def draw(sch: Schedule, block: Any) -> Any:  # type: ignore[misc]
+            return sch.choose(title, options, probs)(sch, block)
 
     before, stage = common_place(options)
     return Module(draw, name=title, at=at, before=before, stage=stage)

@@ -198,6 +198,9 @@ class Space:
 
         SpaceError names a given site that the run never met.
         """
+        for argument, given in (("decisions", decisions), ("choices", choices)):
+            if given is not None and not isinstance(given, Mapping):
+                raise SpaceError(f"{argument}={given!r}: give a dict, by the names of sites")
         decider = Draw(random.Random(seed), decisions, choices)
         sch = self.run(workload, decider)
         unused = decider.unused()

@@ -19,6 +19,7 @@ from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
 from schedlang.targets.core_watch import CoreWatch
+from schedlang.tuning.asking import checked_proposals
 from schedlang.tuning.budget import Budget, FinalsPlan
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.failures.at_end import first_fault
@@ -210,7 +211,8 @@ class TuningRun:
     def _ask(self, wanted: int) -> list[Proposal]:
         used = self.budget.used
         with self.budget.timing("search"), self.pace.asking():
-            proposals = within(self.budget, partial(self.state.strategy.ask, wanted))
+            ask = partial(checked_proposals, self.state.strategy, wanted)
+            proposals = within(self.budget, ask)
         if proposals and self.state.journal is not None:
             self.state.journal.note(wanted, used)
         return proposals
@@ -236,7 +238,7 @@ class TuningRun:
                     Candidate.of(one.schedule, one.id, one.program_key) for one in part.own
                 ]
                 began = self.budget.clock.now()
-                for measurement in self._measurer.measure(candidates):
+                for measurement in self._measurer.checked(candidates):
                     self.recorder.end_start(measurement, self.budget.clock.now() - began)
                     record = self._keep(by_id[measurement.id], measurement)
                     bar.enter(strategy.phase)
@@ -303,7 +305,7 @@ class TuningRun:
         self._measurer.best_so_far = None  # it is not given up for being slow
         with self._measuring():
             candidates = [Candidate.of(default.schedule, default.id, default.program_key)]
-            measurements = list(self._measurer.measure(candidates))
+            measurements = list(self._measurer.checked(candidates))
         for measurement in measurements:
             record = replace(as_record(self._blank, default, measurement), proposal=None)
             [record] = self._database.append([record])

@@ -91,15 +91,6 @@ def energy(score: float) -> float:
     return -math.log(plausible(score))
 
 
-def predict_known(
-    model: CostModel, features: Sequence[Features | None], unknown: float
-) -> list[float]:
-    """Score programs in one call of the model; ``unknown`` for those without features."""
-    known = [table for table in features if table is not None]
-    found = iter(model.predict(known) if known else ())
-    return [unknown if table is None else float(next(found)) for table in features]
-
-
 def best_latencies(examples: Sequence[Example]) -> dict[str, float]:
     """Return the lowest latency of each workload that ever worked, in seconds."""
     best: dict[str, float] = {}

@@ -139,7 +139,9 @@ def test_what_it_has_is_used() -> None:
         def remeasure(
             self, candidates: Sequence[Candidate], rounds: int, budget_seconds: float
         ) -> list[Measurement]:
-            return [Measurement(9, Status.OK, (budget_seconds,) * rounds)]
+            return [
+                Measurement(one.id, Status.OK, (budget_seconds,) * rounds) for one in candidates
+            ]
 
     given = Whole()
     with as_measurer(given) as measurer:
@@ -149,7 +151,7 @@ def test_what_it_has_is_used() -> None:
         measurer.bind(OTHER)
         assert measurer.best_so_far is given.best_so_far is None
         measurer.deadline, measurer.best_so_far = 6.0, 4.0
-        assert measurer.remeasure([], 2, 0.5)[0].samples == (0.5, 0.5)
+        assert measurer.remeasure([Candidate(9, OTHER.mod)], 2, 0.5)[0].samples == (0.5, 0.5)
     assert (given.deadline, given.best_so_far, given.closed, given.bound) == (6.0, 4.0, 1, 2)
     assert as_measurer(measurer) is measurer
 

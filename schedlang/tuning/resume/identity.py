@@ -15,6 +15,7 @@ from schedlang.formats.definitions import is_ours, public_module
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import toolchain_key
+from schedlang.tuning.resume.own_code import digests_of_files, files_reached, names_in
 
 _VERSION = 2
 _PLAIN = (str, int, float, bool, bytes, complex, type(None), type(...))
@@ -32,21 +33,34 @@ def identity(*parts: Any) -> str:
     * classes by the bytecode of their methods;
     * modules and spaces by their functions and options;
     * arrays by a digest;
-    * other objects by their class and attributes.
+    * other objects by their class and attributes;
+    * other files of the user's that these functions and methods name, or something of which they
+      name, by their code, without comments and docstrings, and by that of the user's files that
+      they import (``own_code`` says which files are the user's own).
 
-    What other files hold does not count.
+    What other files hold does not count: packages that are installed, the standard library.
     """
     describer = _Describer()
-    text = json.dumps([_VERSION, toolchain_key(), *map(describer.describe, parts)])
+    described = [describer.describe(part) for part in parts]
+    files = digests_of_files(describer.reached)
+    text = json.dumps(
+        [_VERSION, toolchain_key(), *described, *([["files", *files]] if files else [])]
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class _Describer:
-    """Values as nested lists of text that are the same in every process; each object once."""
+    """Values as nested lists of text that are the same in every process; each object once.
+
+    Attributes
+    ----------
+    reached: names of the modules of the user's in other files than the code that names them.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # so that no two objects have one address
+        self.reached: set[str] = set()
 
     def describe(self, value: Any) -> Any:
         if isinstance(value, _PLAIN):
@@ -98,7 +112,10 @@ class _Describer:
         if is_ours(value.__module__):
             return ["class", *_public_name(value)]
         bases = [self.describe(base) for base in value.__bases__ if base is not object]
-        methods = [[name, self.describe(code)] for name, code in _methods(value)]
+        methods = []
+        for name, function in _methods(value):
+            methods.append([name, self.describe(function.__code__)])
+            self.reached |= files_reached(function.__code__, function.__globals__)
         return ["class", value.__module__, value.__qualname__, bases, methods]
 
     def _describe_function(self, value: types.FunctionType) -> Any:
@@ -106,9 +123,10 @@ class _Describer:
         cells = [self.describe(_content(cell)) for cell in value.__closure__ or ()]
         if is_ours(value.__module__):
             return ["function", *_public_name(value), defaults, cells]
+        self.reached |= files_reached(value.__code__, value.__globals__)
         named = [
             [name, self.describe(value.__globals__[name])]
-            for name in _names(value.__code__)
+            for name in names_in(value.__code__)
             if name in value.__globals__ and _belongs(value.__globals__[name], value)
         ]
         return ["function", value.__module__, self.describe(value.__code__), defaults, cells, named]
@@ -120,8 +138,8 @@ def _public_name(value: Any) -> tuple[str, str]:
     return ("" if module in (None, value.__module__) else str(module)), value.__qualname__
 
 
-def _methods(value: type) -> Iterator[tuple[str, types.CodeType]]:
-    """Yield the code of what a class defines itself, by name."""
+def _methods(value: type) -> Iterator[tuple[str, types.FunctionType]]:
+    """Yield the functions that a class defines itself, by name."""
     for name, member in sorted(vars(value).items()):
         if isinstance(member, property):
             accessors = [member.fget, member.fset, member.fdel]
@@ -131,16 +149,7 @@ def _methods(value: type) -> Iterator[tuple[str, types.CodeType]]:
             accessors = [getattr(member, "__func__", member)]
         for accessor in accessors:
             if isinstance(accessor, types.FunctionType):
-                yield name, accessor.__code__
-
-
-def _names(code: types.CodeType) -> list[str]:
-    """Globals that a function names, and those inside it."""
-    names = set(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            names.update(_names(const))
-    return sorted(names)
+                yield name, accessor
 
 
 def _belongs(value: Any, function: types.FunctionType) -> bool:

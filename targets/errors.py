@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.errors import SchedlangError
+from schedlang.tvm.errors import meaning_of
 
 _LINE = 400
 
@@ -18,4 +19,5 @@ class LibraryError(BuildError, ValueError):
 def describe(error: BaseException) -> str:
     """Describe an error in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:_LINE]
+    said = lines[0] if lines else ""
+    return ": ".join(filter(None, (type(error).__name__, meaning_of(said) or said)))[:_LINE]

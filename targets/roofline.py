@@ -46,8 +46,8 @@ def roofline_of(
 
     Parameters
     ----------
-    flops_per_second: the machine's peak, for the workload's narrowest type; ``None`` takes the
-        target's, an upper bound.
+    flops_per_second: the machine's peak, for the type of the workload's operands; ``None``
+        takes the target's, an upper bound.
     bytes_per_second: rate at which each argument passes once; ``None`` takes that of the target's
         memory, if it is known and the arguments do not fit into the target's cache.
     """
@@ -68,7 +68,7 @@ def shortest_time(workload: Workload, target: Target) -> float:
     """Return the seconds below which a latency of ``workload`` is not believed.
 
     Below it, the program did not do its work, or the clock is wrong.
-    That is the time for its arithmetic at four times the target's peak for its narrowest elements.
+    That is the time for its arithmetic at four times the target's peak for its operands' type.
     Data movement does not count: it may all happen in caches. A program that only moves data has
     the bound 0.
     """
@@ -76,8 +76,12 @@ def shortest_time(workload: Workload, target: Target) -> float:
 
 
 def peak_of(workload: Workload, target: Target) -> float:
-    """Return the target's peak in operations a second, for the workload's narrowest elements."""
-    return target.peak_flops_of(min(8 * np.dtype(arg.dtype).itemsize for arg in workload.args))
+    """Return the target's peak in operations a second, for ``workload.operand_bits``.
+
+    Where that is unknown, it is that for the narrowest argument.
+    """
+    narrowest = min(8 * np.dtype(arg.dtype).itemsize for arg in workload.args)
+    return target.peak_flops_of(workload.operand_bits or narrowest)
 
 
 def bytes_of(workload: Workload) -> int:

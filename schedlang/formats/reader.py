@@ -15,7 +15,7 @@ from schedlang.errors import TraceFormatError
 from schedlang.formats.content import ContentReader, content_to_json, read_distribution
 from schedlang.formats.document import only, parse, short, want
 from schedlang.instructions.handles import Handle, handle_name, make_handle
-from schedlang.instructions.instruction import KINDS, Instruction
+from schedlang.instructions.instruction import KINDS, Instruction, kind_called
 from schedlang.instructions.kinds import Choice, Macro, Overlapping, Sampling
 
 SCHEMA = 2
@@ -127,7 +127,7 @@ class _Reader:
         only(stored, {"kind", "args", "out", "site", "decision", "distribution", "module"}, where)
         name = stored.get("kind")
         want(name, str, f"{where}.kind")
-        kind = KINDS.get(name)
+        kind = kind_called(name)
         if kind is None:
             raise TraceFormatError(
                 f"{where}.kind",

@@ -10,6 +10,7 @@ import inspect
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from schedlang.distributions import Distribution
@@ -152,6 +153,17 @@ Line = tuple[Instruction, ...]
 """A sequence of instructions, which interpreters take and return."""
 
 KINDS: dict[str, InstructionKind] = {}
+
+
+# Importing it registers the instructions of the library's modules, which need these files.
+_MODULES = "schedlang.modules"
+
+
+def kind_called(name: str) -> InstructionKind | None:
+    """Return a kind by name; the library's modules are imported where it is not known without."""
+    if name not in KINDS:
+        import_module(_MODULES)
+    return KINDS.get(name)
 
 
 def register(kind: InstructionKind) -> None:

@@ -12,10 +12,18 @@ _MOST = 60
 def html_of(space: Space) -> str:
     """Return the modules as a table, and how to see what they do to a workload."""
     rows = [
-        (str(place), module.name, module.at, ", ".join(module.describe_place()))
+        (
+            str(place),
+            module.name,
+            module.at,
+            ", ".join(module.describe_place()),
+            ", ".join(module.describe_options()),
+        )
         for place, module in enumerate(space.modules)
     ]
-    parts = [table(("", "module", "at", "its place"), rows[:_MOST], numbers=(0,), long=(3,))]
+    parts = [
+        table(("", "module", "at", "its place", "options"), rows[:_MOST], numbers=(0,), long=(3, 4))
+    ]
     if (missing := len(rows) - _MOST) > 0:
         parts.append(line(f"And {count_text(missing, 'more module')}:", code("print(space)")))
     parts.append(

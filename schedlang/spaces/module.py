@@ -17,6 +17,8 @@ from schedlang.tvm.program import block_names as names_of_blocks
 At = Literal["block", "root"]
 Stage = Literal["finish"]
 Before = str | tuple[str, ...] | None
+# Characters of the value of an option, where a space is printed.
+_LONGEST = 48
 
 
 class Module:
@@ -178,11 +180,27 @@ class Module:
         place = "".join(f", {said}" for said in self.describe_place())
         return f"<module {self.name}({options}) at {self.at}{place}>"
 
+    def describe_options(self) -> list[str]:
+        """Return the options that differ from their defaults, as in a call; long values are cut."""
+        defaults = inspect.signature(self.function).parameters
+        return [
+            f"{name}={_short(value)}"
+            for name, value in self.options.items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+
     def describe_place(self) -> list[str]:
         """Return what it states about its place under ``+``, as text."""
         stage = [f"stage {self.stage}"] if self.stage else []
         names = names_before(self)
         return [*stage, *([f"before {', '.join(names)}"] if names else [])]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (set, frozenset)):  # whose order differs from process to process
+        value = sorted(value, key=repr)
+    text = value.name if isinstance(value, Module) else " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def names_before(module: Module) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ class Space:
 
     Composition is by name and pure: every method gives a new space. A space is read like a list of
     its modules: ``len(space)``, iteration, ``space[0]``, ``space[1:]`` (a space), and by name:
-    ``space["tile"]``. ``print(space)`` shows them in order.
+    ``space["tile"]``. ``print(space)`` shows them in order, with the
+    options that differ from their defaults.
 
     Attributes
     ----------
@@ -300,12 +301,25 @@ class Space:
 
     def __str__(self) -> str:
         width = max((len(m.name) for m in self.modules), default=0)
-        lines = [
-            f"{k:>4}  {m.name:<{width}}  at {m.at:<5}  {', '.join(m.describe_place())}".rstrip()
-            for k, m in enumerate(self.modules)
-        ]
-        count = f"{len(lines)} module{'s' * (len(lines) != 1)}"
+        lines = []
+        for k, m in enumerate(self.modules):
+            place = ", ".join(m.describe_place())
+            lines.append(f"{k:>4}  {m.name:<{width}}  at {m.at:<5}  {place}".rstrip())
+            lines += _wrapped(m.describe_options())
+        count = f"{len(self)} module{'s' * (len(self) != 1)}"
         return "\n".join([f"space {self.name!r} of {count}", *lines])
+
+
+def _wrapped(options: list[str]) -> list[str]:
+    """Return options in parentheses, in lines of at most 100 characters or of one option."""
+    lines: list[str] = []
+    for position, option in enumerate(options):
+        piece = option + (")" if position == len(options) - 1 else ",")
+        if lines and len(lines[-1]) + 1 + len(piece) <= 100:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append((" " * 9 if lines else " " * 8 + "(") + piece)
+    return lines
 
 
 def _visit(module: Module, sch: Schedule, block: str) -> Visit:

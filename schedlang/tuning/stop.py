@@ -88,8 +88,9 @@ def roofline(
     Parameters
     ----------
     share: from above 0 to 1: roofline over latency.
-    flops_per_second: the machine's peak, for the workload's narrowest type; better as measured. By
-        default ``target.peak_flops_of``, which is an upper bound: no program reaches all of it.
+    flops_per_second: the machine's peak, for the type of the workload's operands; better as
+        measured. By default ``target.peak_flops_of``, which is an upper bound: no program reaches
+        all of it.
     bytes_per_second: rate of the memory that holds the arguments. By default that of the target's
         memory, where it is known and the arguments do not fit into the target's cache; else that
         time is left out.

@@ -54,6 +54,47 @@ _PROGRAM_LINES = 12
 _LABEL = re.compile(r" (?:s_tir|tirx|ir)\.\w+#\d+")
 
 
+_MEANINGS = tuple(
+    (re.compile(pattern), meaning)
+    for pattern, meaning in (
+        (
+            r"(?P<child>\S+) on SRef tree is neither a local complete block nor a local reduction",
+            "the iterations of this loop may depend on each other: block {child!r} in it updates "
+            "elements that another block initialises, as after decompose_reduction, or that it "
+            "reads itself; use parallel, vectorize or bind before decompose_reduction, and only on "
+            "loops that the block does not reduce over",
+        ),
+        (
+            r"^(?:InternalError: )?not implemented$",
+            "LLVM cannot compile the program for a CPU (not implemented): it is one for a GPU if "
+            "it binds loops to blockIdx or threadIdx; build it for a GPU, as in "
+            'Target("cuda", arch="sm_90")',
+        ),
+        (
+            r"\bdevice_id_?\b",
+            "the program was compiled for a GPU, and this machine has none that TVM can use "
+            "(device_id); run it on a machine with a GPU and its driver, or build it for the "
+            'target "cpu"',
+        ),
+        (
+            r"MatchesCode\(DLDataTypeCode::kDLFloat\)",
+            "the program adds, multiplies or compares booleans, or computes with another type that "
+            'LLVM has no such operation for (kDLFloat); convert conditions with .astype("int32"), '
+            "or join them with tirx.all and tirx.any",
+        ),
+    )
+)
+"""What messages of TVM's mean in the words of the library, with the remedy."""
+
+
+def meaning_of(text: str) -> str:
+    """Return what a message of TVM's means; empty for one that is clear or not known."""
+    for pattern, meaning in _MEANINGS:
+        if found := pattern.search(text):
+            return meaning.format(**found.groupdict())
+    return ""
+
+
 def reason_of(error: BaseException) -> str:
     """Return the reason in one line; never ``(not rendered)``."""
     text = str(error).strip()
@@ -76,7 +117,7 @@ def reason_of(error: BaseException) -> str:
         reason += " " + line
     names = _names_of_labels(str(error))
     reason = _LABEL.sub(lambda m: f" {names[m[0]]}" if m[0] in names else "", reason)
-    return _with_detail(reason, lines)[:400]
+    return (meaning_of(reason) or _with_detail(reason, lines))[:400]
 
 
 def _names_of_labels(text: str) -> dict[str, str]:

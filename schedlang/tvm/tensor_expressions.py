@@ -38,6 +38,11 @@ def scans(tensors: Sequence[te.Tensor]) -> list[str]:
     return sorted(str(op.name) for op in operations(tensors) if isinstance(op, te.ScanOp))
 
 
+def externs(tensors: Sequence[te.Tensor]) -> list[str]:
+    """Return the names of the operations that ``te.extern`` made."""
+    return sorted(str(op.name) for op in operations(tensors) if isinstance(op, te.ExternOp))
+
+
 def symbolic_extents(tensors: Sequence[te.Tensor]) -> Iterator[tuple[str, int, str, bool]]:
     """Yield the extents that are no numbers, those of placeholders first.
 

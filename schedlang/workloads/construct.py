@@ -64,6 +64,13 @@ def from_te(
             "and make one workload for each size",
         )
     mod = program.as_main(program.create_prim_func(tensors))
+    found = tensor_expressions.externs(tensors)
+    if found and not any(map(program.block_realizes, program.named_functions(mod).values())):
+        raise WorkloadError(
+            f"from_te: {found[0]} is a te.extern, as what topi's sorts and searches return: code "
+            "that TVM takes as it is, so there is nothing to schedule",
+            "build it with TVM, and make workloads of the te.compute before and after it",
+        )
     return Workload(mod, name or str(tensors[-1].op.name), source).with_outputs(outputs)
 
 

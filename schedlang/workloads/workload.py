@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
+from schedlang.tvm.analysis.operand_bits import operand_bits
 from schedlang.tvm.analysis.work import estimate_flops
 from schedlang.tvm.data_flow.roles import (
     parameter_roles,
@@ -77,6 +78,7 @@ class Workload:
     args: tuple[Argument, ...] = field(init=False, repr=False)
     flops: float = field(init=False, repr=False)
     _structure: Structure | None = field(init=False, repr=False, default=None)
+    _operand_bits: int | None = field(init=False, repr=False, default=None)
     _held: HeldProgram = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +105,18 @@ class Workload:
             object.__setattr__(self, "_structure", structure_of(self.mod))
         assert self._structure is not None
         return self._structure
+
+    @property
+    def operand_bits(self) -> int:
+        """Bits of the operands of most of its operations, 0 where it has none; computed once.
+
+        An operation is as wide as its widest operand was before casts: 8 in a product of int8 that
+        is summed in int32, and 32 in one of float32 and int8.
+        """
+        if self._operand_bits is None:
+            object.__setattr__(self, "_operand_bits", operand_bits(self.mod))
+        assert self._operand_bits is not None
+        return self._operand_bits
 
     @property
     def exact_key(self) -> str:

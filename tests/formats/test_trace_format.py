@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from schedlang.formats.document import MAX_BYTES, MAX_DEPTH
 from schedlang.formats.reader import SCHEMA
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.modules import unroll_tile
 from schedlang.tvm.program import structurally_equal
 from tests.formats.reading import loads_soundly_or_is_refused, refused, stored
 from tests.language.programs import SPACE, convolution, everything, product, recorded
@@ -41,6 +44,28 @@ def test_a_trace_comes_back_as_it_was(sch: Schedule) -> None:
         assert loaded.log_prob() == sch.trace.log_prob()
         assert structurally_equal(loaded.replay().mod, sch.mod)
     assert stored(sch)["schema"] in (1, SCHEMA)
+
+
+READER = """
+import sys
+from schedlang import Trace
+early = [name for name in sys.modules if name.startswith("schedlang.modules")]
+text = sys.stdin.read()
+print(early, Trace.from_json(text).to_json() == text)
+"""
+
+
+def test_a_fresh_process_knows_the_instructions_of_modules() -> None:
+    """They are imported when the first one is met, not before."""
+    sch = Schedule(product())
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, i, j)
+    unroll_tile(sch, sch.get_block("C"), 1, 8)
+    assert stored(sch)["instructions"][-1]["kind"] == "unroll_tile"
+    done = subprocess.run(
+        [sys.executable, "-c", READER], input=sch.trace.to_json(), capture_output=True, text=True
+    )
+    assert done.stdout == "[] True\n", done.stderr
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)

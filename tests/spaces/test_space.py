@@ -290,3 +290,35 @@ def test_it_says_what_it_has() -> None:
     assert fork in space and last not in space
     assert tile.renamed("fork") not in space and fork.renamed("way") not in space
     assert 0 not in space and None not in space
+
+
+@sl.module(at="root", stage="finish")
+def configured(sch: sl.Schedule, *, names: tuple[str, ...] = (), count: int = 4) -> None:
+    """Has options."""
+
+
+def test_it_prints_the_options_that_differ_from_their_defaults() -> None:
+    many = configured.renamed("many")(names=tuple("abcdefghijklmnopqrst"), count=5)
+    space = sl.Space([tile(parts=3), fork, configured(count=4), many], name="mine")
+    assert (
+        str(space)
+        == """\
+space 'mine' of 4 modules
+   0  tile        at block
+        (parts=3)
+   1  fork        at block
+   2  configured  at root   stage finish
+   3  many        at root   stage finish
+        (names=('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i',..., count=5)"""
+    )
+
+
+def test_lines_of_options_have_a_width() -> None:
+    @sl.module(at="root")
+    def wide(sch: sl.Schedule, *, a: str = "", b: str = "", c: str = "", d: int = 0) -> None:
+        """Has long options."""
+
+    lines = str(sl.Space([wide(a="x" * 90, b="y" * 40, c="z" * 40, d=1)])).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[2].startswith("        (a='xxx") and lines[3].startswith("         b='yyy")
+    assert lines[4] == "         d=1)" and len(lines) == 5

@@ -19,6 +19,8 @@ from schedlang.analysis import (
     is_spatial_program,
     leaves_cache,
     read_pattern,
+    repeated_operations,
+    repeated_producers,
     require,
     written_rank,
 )
@@ -32,6 +34,10 @@ from schedlang.spaces.module import block_names, module
 
 # Calls that cost more to repeat in every consumer than to store once.
 EXPENSIVE = frozenset({"tirx.exp", "tirx.erf", "tirx.tanh", "tirx.log", "tirx.pow", "tirx.sigmoid"})
+# Operations that inlining repeats for an element. Below the first it always pays; above the second
+# never, and a chain of such blocks would double its program with each; between them a draw decides.
+FEW_REPEATED = 64
+MAX_REPEATED = 128
 # Annotation that disables the module for a block; TVM's operator library sets it too.
 _DISABLED = "meta_schedule.inline_rule"
 
@@ -75,6 +81,10 @@ def auto_inline(
     With ``weights_ahead`` one that computes from weights only (a cast, a scale) stays, to run ahead
     of all calls. A block that writes a cache back (``"local"`` to ``"global"``) never goes into its
     consumers, which may run on other threads; with ``into_producer`` they go into it.
+
+    A block that is read several times is computed as often (Halide's choice, store or recompute).
+    From ``FEW_REPEATED`` repeated operations an element on, a draw decides; above
+    ``MAX_REPEATED`` the block is stored.
     """
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
@@ -109,13 +119,22 @@ def auto_inline(
     if into_consumer and _into_consumers(sch, block, facts, None if waived else max_operations):
         return
     require(into_producer, "it cannot be put into what reads it")
+    if not _may_repeat(sch, repeated_producers(sch, block), f"producers:{facts.name}"):
+        return
     try:
         sch.reverse_compute_inline(block)
     except InstructionError as error:  # several producers, one that reduces
         raise NotApplicable(error.reason) from error
 
 
+def _may_repeat(sch: Schedule, repeated: int, name: str) -> bool:
+    """Return whether to compute again; a draw where storing and recomputing may both pay."""
+    require(repeated <= MAX_REPEATED, f"it repeats {repeated} operations an element")
+    return repeated < FEW_REPEATED or sch.choose(f"recompute:{name}", (True, False))
+
+
 def _into_consumers(sch: Schedule, block: BlockRV, facts: BlockFacts, bound: int | None) -> bool:
+    """Inline a block, or store it where a draw says so; return False where neither was decided."""
     if is_output(sch, block) or count_consumers(sch, block) == 0:
         return False
     if leaves_cache(sch, block):  # consumers would read a cache that other threads hold
@@ -125,6 +144,8 @@ def _into_consumers(sch: Schedule, block: BlockRV, facts: BlockFacts, bound: int
         repeated = sum(_iterations(block_facts(sch, consumer)) for consumer in consumers)
         few = repeated <= _iterations(facts) or count_operations(sch, block) <= bound
         require(few, f"it has more than {bound} operations to repeat")
+    if not _may_repeat(sch, repeated_operations(sch, block), facts.name):
+        return True
     try:
         sch.compute_inline(block)
     except InstructionError:  # a body that is not one plain store
@@ -145,7 +166,8 @@ def inline_constants(sch: Schedule, block: BlockRV, *, tensors: bool = False) ->
         c[()] = 59; B = A + c[()]   ->   B = A + 59
 
     The conditions are those of MetaSchedule's InlineConstantScalars. ``tensors`` includes constant
-    tensors, whose elements depend on their indices only.
+    tensors, whose elements depend on their indices only. One that would repeat more than
+    ``MAX_REPEATED`` operations stays.
     """
     facts = block_facts(sch, block)
     require(facts.reads == 0, "it reads a buffer")
@@ -154,6 +176,8 @@ def inline_constants(sch: Schedule, block: BlockRV, *, tensors: bool = False) ->
     require(tensors or written_rank(sch, block) == 0, "it writes a tensor, not a scalar")
     require(not is_output(sch, block), "it writes an output")
     require(count_consumers(sch, block) > 0, "nothing reads it")
+    repeated = repeated_operations(sch, block)
+    require(repeated <= MAX_REPEATED, f"it repeats {repeated} operations an element")
     with not_applicable_if_refused():
         sch.compute_inline(block)
 

@@ -153,6 +153,20 @@ def count_operations(sch: Schedule, block: BlockRV) -> int:
     return _patterns.count_operations(sch.raw, sch.raw_value(sch.own(block)))
 
 
+def repeated_operations(sch: Schedule, block: BlockRV) -> int:
+    """Count the operations an element costs more once its consumers compute the block.
+
+    ``C = B[i - 1] + B[i] + B[i + 1]  ->  twice the operations of B``: the first read repeats none.
+    Index arithmetic does not count, so that clamped borders cost nothing.
+    """
+    return _patterns.repeated_operations(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def repeated_producers(sch: Schedule, block: BlockRV) -> int:
+    """Count the operations an element costs more once the block computes its producers."""
+    return _patterns.repeated_producers(sch.raw, sch.raw_value(sch.own(block)))
+
+
 def is_spatial_program(sch: Schedule) -> bool:
     """Return whether no block of the program reduces."""
     return _patterns.is_spatial_program(sch.raw)

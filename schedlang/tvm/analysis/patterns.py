@@ -17,13 +17,14 @@ from schedlang.tvm.schedule import (
     get_consumers,
     get_loops,
     get_module,
+    get_producers,
     get_realize,
     get_sref,
     get_statement,
     scope_of,
 )
 from schedlang.tvm.schedule.forms import may_decompose_padding
-from schedlang.tvm.values import BINARY, found_in, holds, operands_of, position_of
+from schedlang.tvm.values import BINARY, TensorLoad, found_in, holds, operands_of, position_of
 
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc
 _PIPELINE = "software_pipeline_stage"
@@ -94,6 +95,61 @@ def _operations_of(node: Any) -> int:
     if isinstance(node, _OPERATIONS):
         return 1 + sum(map(_operations_of, operands_of(node)))
     return 0
+
+
+def repeated_operations(sch: TVMSchedule, block: Any) -> int:
+    """Count the operations that an element costs more once its consumers compute the block.
+
+    One read costs nothing more: the operations only move. Each further read, in whatever
+    consumer, repeats those of the block: of its values, or, where these are more, the minima and
+    maxima of its indices, which cost TVM the most time.
+    """
+    buffers = [region.source for region in get_statement(sch, block).writes]
+    bodies = [get_statement(sch, consumer).body for consumer in get_consumers(sch, block)]
+    return _repeated(sch, block, sum(_reads_of(body, buffers) for body in bodies))
+
+
+def repeated_producers(sch: TVMSchedule, block: Any) -> int:
+    """Count the operations that an element costs more once a block computes its producers."""
+    body = get_statement(sch, block).body
+    return sum(
+        _repeated(sch, producer, _reads_of(body, [region.source for region in stmt.writes]))
+        for producer in get_producers(sch, block)
+        for stmt in [get_statement(sch, producer)]
+    )
+
+
+def _repeated(sch: TVMSchedule, block: Any, reads: int) -> int:
+    operations = max(count_operations(sch, block), _limits_of(get_statement(sch, block).body))
+    return max(reads - 1, 0) * operations
+
+
+def _limits_of(node: Any) -> int:
+    """Count minima and maxima of the indices of a body's reads."""
+    if isinstance(node, tirx.SeqStmt):
+        return sum(map(_limits_of, node.seq))
+    if isinstance(node, tirx.BufferStore):
+        return _limits_of(node.value)
+    if isinstance(node, TensorLoad):
+        return sum(map(_minima_and_maxima, node.indices))
+    return sum(map(_limits_of, operands_of(node)))
+
+
+def _minima_and_maxima(index: Any) -> int:
+    inner = index.indices if isinstance(index, TensorLoad) else operands_of(index)
+    return isinstance(index, (tirx.Min, tirx.Max)) + sum(map(_minima_and_maxima, inner))
+
+
+def _reads_of(node: Any, buffers: list[Any]) -> int:
+    """Count the reads of buffers in a body, a shared expression as often as it stands there."""
+    if isinstance(node, tirx.SeqStmt):
+        return sum(_reads_of(part, buffers) for part in node.seq)
+    if isinstance(node, tirx.BufferStore):
+        return sum(_reads_of(part, buffers) for part in (node.value, *node.indices))
+    if isinstance(node, TensorLoad):
+        here = any(node.source.same_as(buffer) for buffer in buffers)
+        return here + sum(_reads_of(index, buffers) for index in node.indices)
+    return sum(_reads_of(part, buffers) for part in operands_of(node))
 
 
 def is_spatial_program(sch: TVMSchedule) -> bool:

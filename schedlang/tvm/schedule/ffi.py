@@ -61,6 +61,7 @@ get_sref: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetSRef
 get_state: Callable[[TVMSchedule], Any] = _ffi_api.ScheduleGetState
 get_realize: Callable[[TVMSchedule, Any], Any] = _ffi_api.GetSBlockRealize
 get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
+get_producers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetProducers
 
 
 def scope_of(sref: Any) -> Any:

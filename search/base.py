@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.errors import SchedlangError
+from schedlang.instructions.choices import Decider
 from schedlang.language.schedule import Schedule
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.search.enumerator import Completeness
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
@@ -28,6 +30,10 @@ GIVE_UP_AFTER = 200
 """Draws in a row without a new program after which a space counts as exhausted."""
 
 
+ASK_AFTER = 16
+"""Draws in a row without a new program after which a search asks whether it has all programs."""
+
+
 class StrategyBase(Strategy):
     """Keeps proposals, outcomes and the generator of a search; a subclass gives ``ask``.
 
@@ -38,7 +44,8 @@ class StrategyBase(Strategy):
     ----------
     space, workload: what to search.
     seed: of the generator.
-    give_up_after: draws in a row without a new, valid program after which the search is finished.
+    give_up_after: draws in a row without a new, valid program after which the search is finished;
+        in a space of at most 64 ways, it is finished once it proposed all programs.
 
     Attributes
     ----------
@@ -66,6 +73,10 @@ class StrategyBase(Strategy):
         self.failed_draws = 0
         self.most_asked = 0
         self.stopwatch = Stopwatch()
+        self._completeness = Completeness(self._run_key)
+
+    def _run_key(self, decider: Decider) -> str:
+        return self.space.run(self.workload, decider).program_key
 
     # -- what a subclass may give ----------------------------------------------------------------
 
@@ -104,6 +115,26 @@ class StrategyBase(Strategy):
             self.failed_draws = 0
             made.append(proposal)
 
+    @property
+    def used_up(self) -> bool:
+        """Whether a small space has no program left that was not proposed.
+
+        It is asked after 16 draws in a row that gave nothing new, and of at most 64 ways.
+        """
+        if self.failed_draws < ASK_AFTER or not self.proposals.count:
+            return False
+        return self._completeness.reached(lambda key: self.proposals.id_of(key) is not None)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether no draw will give a new program: many in a row did not, or none is left."""
+        return self._all_failed >= self.give_up_after or self.used_up
+
+    @property
+    def _all_failed(self) -> int:
+        """Draws in a row that failed, those that violated a constraint included."""
+        return self.failed_draws + self.proposals.violations
+
     # -- what another search explored ------------------------------------------------------------
 
     def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
@@ -121,20 +152,14 @@ class StrategyBase(Strategy):
 
     @property
     def finished(self) -> str | None:
-        return self.exhausted if self.gives_up else None
-
-    @property
-    def gives_up(self) -> bool:
-        """Whether ``give_up_after`` draws in a row failed; all that violate a constraint count."""
-        return self._all_failed >= self.give_up_after
-
-    @property
-    def _all_failed(self) -> int:
-        return self.failed_draws + self.proposals.violations
+        return self.exhausted if self.gave_up else None
 
     @property
     def exhausted(self) -> str:
-        """Why the search ends after ``give_up_after`` failed draws, in one line."""
+        """Why the search ends where it ``gave_up``, in one line."""
+        if self.used_up:
+            count = self.proposals.count
+            return f"all {count} programs proposed" if count > 1 else "the only program proposed"
         if self.proposals.count:
             return (
                 f"no new program in {self._all_failed} draws; "

@@ -14,6 +14,7 @@ from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.cpu.draw_nests import draw_grain, draw_lanes, draw_nests, only_finishing
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule, fuse_and_finish
 from schedlang.modules.shared.checks import check_prob, complement
 from schedlang.modules.shared.finish import (
@@ -37,7 +38,7 @@ _METASCHEDULE_LANES = 64
 
 @instruction
 def finish_blocks(
-    sch: Schedule, max_jobs: int | IntExpr, max_lanes: int, max_step: int | IntExpr
+    sch: Schedule, max_jobs: int | IntExpr, max_lanes: int | IntExpr, max_step: int | IntExpr
 ) -> None:
     """Finish every block that the program has at this point.
 
@@ -49,7 +50,7 @@ def finish_blocks(
     inlined at one compute location is a block of its own at another. Loops whose iterations depend
     on each other, as in a scan, stay as they are.
     """
-    _finish_along_stores(sch, max_jobs, max_lanes, max_step, 0)
+    _finish_along_stores(sch, max_jobs, int(max_lanes), max_step, 0)
     sch.overlap_last_tiles()
 
 
@@ -58,7 +59,7 @@ def finish_by_work(
     sch: Schedule,
     way: str,
     max_jobs: int | IntExpr,
-    max_lanes: int,
+    max_lanes: int | IntExpr,
     max_step: int | IntExpr,
     parallel_from: int | IntExpr,
 ) -> None:
@@ -76,7 +77,7 @@ def finish_by_work(
         raise SpaceError(f"finish_by_work(way={way!r}): it takes one of {WAYS}")
     finish = _finish_along_stores if way == WAYS[0] else fuse_and_finish
     jobs = max_jobs if parallel_from >= 0 else 0
-    finish(sch, jobs, max_lanes, max_step, parallel_from)
+    finish(sch, jobs, int(max_lanes), max_step, parallel_from)
     sch.overlap_last_tiles()
 
 
@@ -118,23 +119,31 @@ def parallel_vectorize_unroll(
     ``cores`` times ``jobs_per_core`` bounds the parallel iterations, ``max_lanes`` the elements of
     a vectorised loop. With ``prob`` below 1, how to finish is a choice: with this probability by
     ``finish_blocks``, else by ``finish_like_metaschedule`` with 64 lanes, which fuses inner loops
-    first.
+    first. Where no other module drew anything and nothing reduces, as in element-wise programs and
+    scans, tiles of each block (``draw_nests``), the number of parallel iterations and that of lanes
+    are then drawn too.
 
     A program that does less than ``large_work`` before scheduling (operations and accesses to
     elements) is finished by ``finish_by_work``: nests for which starting threads never pays get
     none, and a draw says which of the others do. 0 gives every nest threads.
     """
     check_prob("parallel_vectorize_unroll", prob)
+    jobs: int | IntExpr = cores * jobs_per_core
+    drawn = prob < 1 and only_finishing(sch)
+    if drawn:
+        draw_nests(sch)
+        jobs = draw_grain(sch, cores * jobs_per_core)
     steps = sch.sample_categorical(unroll_steps, name="unroll")
     way = WAYS[0] if prob == 1 else sch.choose("finish", WAYS, (prob, complement(prob)))
-    jobs = cores * jobs_per_core
-    lanes = max_lanes if way == WAYS[0] else _METASCHEDULE_LANES
+    lanes: int | IntExpr = _METASCHEDULE_LANES
+    if way == WAYS[0]:
+        lanes = draw_lanes(sch, max_lanes) if drawn else max_lanes
     if sum(nest_work(sch, scheduled=False)) < large_work:
         finish_by_work(sch, way, jobs, lanes, steps, _draw_parallel_from(sch))
     elif way == WAYS[0]:
         finish_blocks(sch, jobs, lanes, steps)
     else:
-        finish_like_metaschedule(sch, jobs, lanes, steps)
+        finish_like_metaschedule(sch, jobs, _METASCHEDULE_LANES, steps)
 
 
 def _draw_parallel_from(sch: Schedule) -> int | IntExpr:

@@ -143,10 +143,10 @@ class CoordinateDescent(StrategyBase):
 
     @property
     def finished(self) -> str | None:
-        if self._line_searches or self._may_start:
+        if not self.used_up and (self._line_searches or self._may_start):
             return None
         converged = self._line_searches.converged
-        if not converged:
+        if not converged or self.used_up:
             return self.exhausted
         measured = len(self._line_searches.measured)
         return (
@@ -205,7 +205,7 @@ class CoordinateDescent(StrategyBase):
     @property
     def _has_starts(self) -> bool:
         """Whether more line searches may start, now or when others end."""
-        return self._starts_left > 0 and not self.gives_up
+        return self._starts_left > 0 and not self.gave_up
 
     @property
     def _may_start(self) -> bool:

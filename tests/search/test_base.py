@@ -116,7 +116,7 @@ def test_without_a_schedule_it_gives_up(workload: Workload) -> None:
 def test_it_goes_on_while_something_is_new(workload: Workload) -> None:
     strategy = Listens(TINY, workload, give_up_after=50)
     assert len(finish(strategy)) == 4
-    assert strategy.finished == "no new program in 50 draws; 4 found before them"
+    assert strategy.finished == "all 4 programs proposed"
     assert finish(Listens(HOPELESS, workload, give_up_after=2)) == []
 
 

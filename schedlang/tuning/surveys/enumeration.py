@@ -12,7 +12,7 @@ from schedlang.measurement import Status
 from schedlang.measurement.recorded import RecordedProgram, RecordedSpace, Ways
 from schedlang.measurement.recorded.contents import line_of
 from schedlang.search.base import ProposingStrategy
-from schedlang.search.grid import Enumerator
+from schedlang.search.enumerator import Enumerator
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 

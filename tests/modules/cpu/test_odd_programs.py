@@ -11,7 +11,7 @@ from tvm import te
 import schedlang as sl
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules import decompose_reduction, parallel_vectorize_unroll
+from schedlang.modules import decompose_reduction, finish_by_work
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.targets import CPUTarget
@@ -54,10 +54,10 @@ def test_every_draw_applies_and_computes_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", ODD)
 def test_threads_and_lanes_are_used_where_iterations_are_independent(name: str) -> None:
     workload, *wanted = odd(name)
-    space = Space([parallel_vectorize_unroll(cores=2, prob=0.5, max_lanes=16)])
     found = []
-    for way in ("along_stores", "metaschedule"):
-        sch = space.sample(workload, seed=0, choices={"finish": way}, decisions={"unroll": 0})
+    for way, lanes in (("along_stores", 16), ("metaschedule", 64)):
+        sch = Schedule(workload)
+        finish_by_work(sch, way, 32, lanes, 0, 0)
         text = str(sch.mod)
         found.append("".join(["-P"["T.parallel" in text], "-V"["T.vectorized" in text]]))
         if found[-1] != "--":

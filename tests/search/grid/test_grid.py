@@ -12,7 +12,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.distributions import Categorical, Distribution, IntRange
-from schedlang.search.grid import Enumerator, Grid, spaced
+from schedlang.search.enumerator import Enumerator, spaced
+from schedlang.search.grid import Grid
 from schedlang.testing.spaces import (
     FRAGILE,
     HOPELESS,

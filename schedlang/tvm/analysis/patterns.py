@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
+from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_equal
@@ -24,7 +24,7 @@ from schedlang.tvm.schedule import (
     scope_of,
 )
 from schedlang.tvm.schedule.forms import may_decompose_padding
-from schedlang.tvm.values import BINARY, TensorLoad, found_in, holds, operands_of, position_of
+from schedlang.tvm.values import BINARY, found_in, holds, operands_of, position_of
 
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc
 _PIPELINE = "software_pipeline_stage"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from schedlang.targets.deployment.library import load
     from schedlang.targets.deployment.threads import ThreadCountWarning
     from schedlang.targets.errors import BuildError, LibraryError
+    from schedlang.targets.kinds import register
     from schedlang.targets.measure.timing import TimingPolicy
     from schedlang.targets.pooled.kept import measurer
     from schedlang.targets.pooled.measurer import PooledMeasurer
@@ -48,6 +49,7 @@ __all__ = [
     "export_library",
     "load",
     "measurer",
+    "register",
     "start_server",
     "start_tracker",
     "toolchain_key",
@@ -73,6 +75,7 @@ _PLACES = {
     "export_library": "target",
     "load": "deployment.library",
     "measurer": "pooled.kept",
+    "register": "kinds",
     "start_server": "rpc.launch",
     "start_tracker": "rpc.launch",
     "toolchain_key": "toolchain",

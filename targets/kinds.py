@@ -1,10 +1,16 @@
-"""The kinds of targets there are, by name: a new kind is a line here."""
+"""The kinds of targets there are, by name.
+
+A new kind of ours is a line here. A user's is made known by ``register``, or by a package that is
+installed with an entry point in the group ``schedlang.targets``: ``dsp = "package.module:Class"``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +58,81 @@ KINDS = {
         options='arch="sm_90"',
     ),
 }
-"""The kinds by name."""
+"""The kinds by name; ``known`` also has those of installed packages."""
+
+_GROUP = "schedlang.targets"
+
+
+def register(name: str, target: Any, *, other_names: Iterable[str] = ()) -> None:
+    """Make a kind of target of your own known by name, for ``sl.Target(name)``, ``tune`` and all.
+
+    Parameters
+    ----------
+    name: of the kind: an identifier in lower case, which is the ``kind`` of the class, and with
+        which the keys of its targets begin.
+    target: a subclass of ``schedlang.Target``, or where it is: ``"package.module:Class"``. Workers
+        of other processes import it from there.
+    other_names: what others call the kind, for the hint where a name is unknown.
+
+    TargetError for a name that is none or is taken, and for a class that is no such subclass. To
+    register the same class again changes nothing.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        raise TargetError(f"register({name!r}, ...): give an identifier in lower case as the name")
+    place = f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else target
+    if not isinstance(place, str) or not all(place.partition(":")):
+        raise TargetError(
+            f"register({name!r}, {target!r}): give a subclass of schedlang.Target, or "
+            '"package.module:Class"'
+        )
+    taken = _kind_called(name)
+    if taken and KINDS[taken].target != place:
+        raise TargetError(
+            f"register({name!r}, ...): {KINDS[taken].target} is called so already; give another "
+            "name"
+        )
+    if isinstance(target, type):
+        _check_class(name, target)
+    KINDS[name] = Kind(place, tuple(other_names))
+
+
+@cache
+def _read_entry_points() -> None:
+    for point in entry_points(group=_GROUP):
+        register(point.name, point.value)
+
+
+def known() -> Mapping[str, Kind]:
+    """Return the kinds by name, with those of installed packages."""
+    _read_entry_points()
+    return KINDS
+
+
+def _check_class(name: str, found: Any) -> None:
+    # Compared by name: importing the class needs TVM.
+    if f"{_GROUP}.target:Target" not in {
+        f"{one.__module__}:{one.__qualname__}" for one in getattr(found, "__mro__", ())
+    }:
+        raise TargetError(f"target kind {name!r}: {found!r} is no subclass of schedlang.Target")
+    if getattr(found, "kind", None) != name:
+        raise TargetError(
+            f"target kind {name!r}: {found.__name__}.kind is {getattr(found, 'kind', None)!r}; set "
+            f'kind: str = field(default="{name}", init=False)'
+        )
 
 
 def load(kind: str) -> Any:
-    """Return the class of a kind, a subclass of ``Target``."""
-    return getattr(import_module(KINDS[kind].module), KINDS[kind].target.partition(":")[2])
+    """Return the class of a kind, a subclass of ``Target``; TargetError where it is none."""
+    module, _, name = KINDS[kind].target.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise TargetError(
+            f"target kind {kind!r}: {KINDS[kind].target} cannot be imported: {error}"
+        ) from error
+    if not module.startswith("schedlang."):
+        _check_class(kind, found)
+    return found
 
 
 def package(kind: str) -> ModuleType:
@@ -67,12 +142,12 @@ def package(kind: str) -> ModuleType:
 
 def classes() -> list[Any]:
     """Return the classes of all kinds."""
-    return [load(kind) for kind in KINDS]
+    return [load(kind) for kind in known()]
 
 
 def all_names() -> tuple[str, ...]:
     """Return the names of all targets, by kind."""
-    return tuple(name for kind in KINDS for name in dict.fromkeys((kind, *load(kind).names())))
+    return tuple(name for kind in known() for name in dict.fromkeys((kind, *load(kind).names())))
 
 
 def class_of(name: str) -> Any:
@@ -82,7 +157,7 @@ def class_of(name: str) -> Any:
     """
     if not isinstance(name, str):
         raise TargetError(f"{name!r} ({type(name).__name__}) is not the name of a target")
-    if name in KINDS:
+    if name in KINDS or name in known():
         return load(name)
     for cls in map(load, KINDS):
         if is_among(name, cls.names()):
@@ -97,7 +172,7 @@ def class_of_key(key: str) -> Any:
     ``"x86/avx2@skylake/cores=4"``.
     """
     kind = key.partition("/")[0]
-    if kind in KINDS:
+    if kind in KINDS or kind in known():
         return load(kind)
     return class_of("/".join(key.partition("@")[0].split("/")[:2]))
 
@@ -145,6 +220,8 @@ def unknown_target(name: str, names: Iterable[str] = ()) -> TargetError:
 
 def code_generator(spec: Mapping[str, Any]) -> CodeGenerator:
     """Make, in any process, the code generator that the ``spec()`` of a target describes."""
+    if spec["kind"] not in KINDS and "class" in spec:
+        register(spec["kind"], spec["class"])
     made: CodeGenerator = load(spec["kind"]).code_generator(spec)
     return made
 

@@ -213,7 +213,10 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
 
     def spec(self) -> dict[str, Any]:
         """Describe its code generation as JSON values, for ``targets.kinds.code_generator``."""
-        return {"kind": self.kind, "tvm_target": codegen.target_json(self.tvm_target())}
+        made = {"kind": self.kind, "tvm_target": codegen.target_json(self.tvm_target())}
+        place = kinds.KINDS[self.kind].target if self.kind in kinds.KINDS else ""
+        # Other processes do not know a kind that this one has registered.
+        return made if place.startswith("schedlang.") or not place else {**made, "class": place}
 
     @classmethod
     def code_generator(cls, spec: Mapping[str, Any]) -> CodeGenerator:

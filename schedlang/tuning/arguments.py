@@ -9,7 +9,7 @@ from schedlang.errors import SchedlangError, SpaceError, TargetError
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.measurement.problem import Problem
 from schedlang.measurement.protocol import check_method, check_values
-from schedlang.search import MakeStrategy, Strategy, make_search
+from schedlang.search import MakeStrategy, Proposal, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.tuning.resume.identity import identity
@@ -55,6 +55,30 @@ def as_strategy(
             "object whose class derives from schedlang.search.Strategy"
         )
     return make_search(search, space, workload, seed, trials)
+
+
+def checked_proposals(strategy: Strategy, wanted: int) -> list[Proposal]:
+    """Ask a search for at most ``wanted`` proposals.
+
+    TypeError where it returns anything but a list of proposals; ValueError where these are too
+    many, or two have one id.
+    """
+    found = strategy.ask(wanted)
+    what = f"search: {type(strategy).__name__}.ask({wanted})"
+    remedy = "return a list of schedlang.search.Proposal, empty where there is none to propose"
+    if not isinstance(found, list | tuple):
+        raise TypeError(f"{what} returned {type(found).__name__}; {remedy}")
+    for one in found:
+        if not isinstance(one, Proposal):
+            raise TypeError(f"{what} returned a list with {type(one).__name__} in it; {remedy}")
+    if len(found) > wanted:
+        raise ValueError(f"{what} returned {len(found)} proposals; return at most {wanted}")
+    ids = [one.id for one in found]
+    if len(set(ids)) < len(ids):
+        raise ValueError(
+            f"{what} returned proposals with the ids {ids}; each takes an id of its own"
+        )
+    return list(found)
 
 
 def check_strategy(strategy: Strategy, space: Space, workload: Workload) -> None:

@@ -19,7 +19,7 @@ from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
 from schedlang.targets.core_watch import CoreWatch
-from schedlang.tuning.asking import checked_proposals
+from schedlang.tuning.arguments import checked_proposals
 from schedlang.tuning.budget import Budget, FinalsPlan
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.failures.at_end import first_fault

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -269,3 +271,93 @@ def test_a_kind_without_a_method_is_no_target(dsp: None) -> None:
 
     with pytest.raises(TypeError, match="check_present"):
         Half("half")
+
+
+class _Registered(Target):
+    """A kind that another package might have."""
+
+    kind = "made_up"
+
+
+@pytest.fixture
+def kept_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
+
+
+@pytest.fixture
+def own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package of a user's that has the target, and is importable."""
+    folder = tmp_path / "signal_package"
+    folder.mkdir()
+    for name, text in {"__init__": "", "target": TARGET, "measurer": MEASURER}.items():
+        (folder / f"{name}.py").write_text(
+            text.replace("schedlang.targets.dsp.", "signal_package.")
+        )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("signal_package")]:
+        del sys.modules[name]
+
+
+def test_a_registered_kind_is_known_by_name(
+    kept_kinds: None, own_package: Path, workload: sl.Workload
+) -> None:
+    sl.targets.register("dsp", "signal_package.target:DSPTarget", other_names=("signal",))
+    assert sl.Target("dsp").key == "dsp/registers=16"
+    assert type(sl.Target("signal/slow")) is type(sl.Target("dsp"))
+    result = sl.tune(workload, "dsp", trials=3, finals=0, search="random")
+    assert {record.target_key for record in result.records} == {"dsp/registers=16"}
+    with pytest.raises(sl.TargetError, match="did you mean 'dsp'"):
+        sl.Target("signal")
+    sl.targets.register("dsp", type(sl.Target("dsp")))  # the same again
+
+
+def test_workers_import_a_registered_kind(
+    kept_kinds: None, own_package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sl.targets.register("dsp", "signal_package.target:DSPTarget")
+    spec = sl.Target("dsp").spec()
+    monkeypatch.delitem(kinds.KINDS, "dsp")  # as in a worker
+    assert kinds.code_generator(spec) is not None
+    assert "class" not in sl.Target("cpu").spec()
+
+
+def test_an_installed_package_brings_its_kind(own_package: Path) -> None:
+    installed = own_package / "signal_package-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: signal-package\nVersion: 1.0\n"
+    )
+    entry = "[schedlang.targets]\ndsp = signal_package.target:DSPTarget\n"
+    (installed / "entry_points.txt").write_text(entry)
+    code = f"import sys; sys.path.insert(0, {str(own_package)!r}); import schedlang as sl; "
+    code += "print(sl.Target('dsp').key, 'dsp' in sl.targets.kinds.all_names())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["dsp/registers=16", "True"]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "said"),
+    [
+        ("cpu", _Registered, "CPUTarget is called so already"),
+        ("gpu", _Registered, "CUDATarget is called so already"),
+        ("made up", _Registered, "give an identifier in lower case"),
+        ("", _Registered, "give an identifier"),
+        (3, _Registered, "give an identifier"),
+        ("other", _Registered, "_Registered.kind is 'made_up'"),
+        ("made_up", int, "is no subclass of schedlang.Target"),
+        ("made_up", "no_colon", 'or "package.module:Class"'),
+        ("made_up", 7, 'or "package.module:Class"'),
+    ],
+)
+def test_what_cannot_be_registered(kept_kinds: None, name: Any, target: Any, said: str) -> None:
+    before = dict(kinds.KINDS)
+    with pytest.raises(sl.TargetError, match=said):
+        sl.targets.register(name, target)
+    assert before == kinds.KINDS
+
+
+def test_a_registered_place_that_is_not_there(kept_kinds: None) -> None:
+    sl.targets.register("nowhere", "no_such_package.target:Class")
+    with pytest.raises(sl.TargetError, match="no_such_package.target:Class cannot be imported"):
+        sl.Target("nowhere")

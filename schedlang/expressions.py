@@ -185,7 +185,8 @@ class Comparison(int):
 
     def __new__(cls, operation: str, left: Any, right: Any) -> Comparison:
         made = super().__new__(cls, bool(_CONDITIONS[operation](_number(left), _number(right))))
-        sides = [_side(left), _side(right)]
+        joined = operation in ("&", "|")
+        sides = [_side(left, joined), _side(right, joined)]
         made.condition = None if None in sides else Condition(operation, *sides)
         return made
 
@@ -211,10 +212,13 @@ def _joined(operation: str, left: Comparison, right: int) -> Any:
     return _CONDITIONS[operation](bool(left), right)
 
 
-def _side(value: Any) -> Any:
-    """Return a side of a condition as a trace stores it; None for what it cannot store."""
+def _side(value: Any, joined: bool) -> Any:
+    """Return a side of a condition as a trace stores it; None for what it cannot store.
+
+    Conditions are sides where ``&`` or ``|`` joins them, and only there.
+    """
     if isinstance(value, Comparison):
-        return value.condition
+        return value.condition if joined else None
     return int(value) if isinstance(value, int) else value if isinstance(value, IntExpr) else None
 
 

@@ -255,6 +255,8 @@ def test_bad_conditions_are_refused(workload):
         sch.require(a, "no comparison")
     with pytest.raises(sl.InstructionError, match="compares with what is no integer"):
         sch.require(a < 4.5, "a float")
+    with pytest.raises(sl.InstructionError, match="compares with what is no integer"):
+        sch.require(a == (a < 5), "a comparison")
     with pytest.raises(sl.InstructionError, match="handle of another schedule"):
         sch.require(other == 4, "another schedule")
     with pytest.raises(sl.InstructionError, match="a string"):

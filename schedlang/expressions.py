@@ -130,7 +130,7 @@ def _has_number(value: object) -> bool:
     return isinstance(value, (int, float, IntExpr))
 
 
-class Condition:
+class Predicate:
     """A comparison of integer expressions, or ``&`` or ``|`` of two conditions.
 
     Operations: < <= > >= == != & |. A trace stores it, and each replay asks whether it ``holds``.
@@ -146,18 +146,18 @@ class Condition:
         self.left = left
         self.right = right
 
-    def map(self, change: Callable[[Any], Any]) -> Condition:
+    def map(self, change: Callable[[Any], Any]) -> Predicate:
         """Return the condition with every integer or expression that it compares replaced."""
         sides = (
-            side.map(change) if isinstance(side, Condition) else change(side)
+            side.map(change) if isinstance(side, Predicate) else change(side)
             for side in (self.left, self.right)
         )
-        return Condition(self.operation, *sides)
+        return Predicate(self.operation, *sides)
 
     def holds(self, number: Callable[[Any], int]) -> bool:
         """Return whether it is true; ``number`` is the value of an integer or expression."""
         left, right = (
-            side.holds(number) if isinstance(side, Condition) else number(side)
+            side.holds(number) if isinstance(side, Predicate) else number(side)
             for side in (self.left, self.right)
         )
         return bool(_CONDITIONS[self.operation](left, right))
@@ -181,13 +181,13 @@ class Comparison(int):
     condition: None where it compares with what a trace cannot store, such as a float.
     """
 
-    condition: Condition | None
+    condition: Predicate | None
 
     def __new__(cls, operation: str, left: Any, right: Any) -> Comparison:
         made = super().__new__(cls, bool(_CONDITIONS[operation](_number(left), _number(right))))
         joined = operation in ("&", "|")
         sides = [_side(left, joined), _side(right, joined)]
-        made.condition = None if None in sides else Condition(operation, *sides)
+        made.condition = None if None in sides else Predicate(operation, *sides)
         return made
 
     def __and__(self, other: int) -> Any:
@@ -343,7 +343,7 @@ def random_variables(expr: Any) -> Iterable[IntRV]:
     """Yield the random variables of an expression, left to right."""
     if isinstance(expr, IntRV):
         yield expr
-    elif isinstance(expr, (IntOp, Condition)):
+    elif isinstance(expr, (IntOp, Predicate)):
         yield from random_variables(expr.left)
         yield from random_variables(expr.right)
 

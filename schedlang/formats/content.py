@@ -9,12 +9,12 @@ from typing import Any
 from schedlang.distributions import Distribution, distribution_from_json, distribution_to_json
 from schedlang.errors import DistributionError, TraceFormatError
 from schedlang.expressions import (
-    Condition,
     IndexMap,
     IndexVar,
     IntExpr,
     IntOp,
     IntRV,
+    Predicate,
     is_plain_name,
 )
 from schedlang.formats.document import short, want
@@ -33,7 +33,7 @@ def content_to_json(arg: Any) -> Any:
         return [content_to_json(item) for item in arg]
     if isinstance(arg, IntExpr):
         return {"expr": _expr_to_json(arg)}
-    if isinstance(arg, Condition):
+    if isinstance(arg, Predicate):
         return {"condition": _condition_to_json(arg)}
     if isinstance(arg, IndexMap):
         return {"map": {"in": list(arg.inputs), "out": [_expr_to_json(e) for e in arg.outputs]}}
@@ -53,9 +53,9 @@ def _expr_to_json(expr: int | IntExpr) -> Any:
     return int(expr)
 
 
-def _condition_to_json(arg: Condition) -> list[Any]:
+def _condition_to_json(arg: Predicate) -> list[Any]:
     sides = (
-        _condition_to_json(side) if isinstance(side, Condition) else _expr_to_json(side)
+        _condition_to_json(side) if isinstance(side, Predicate) else _expr_to_json(side)
         for side in (arg.left, arg.right)
     )
     return [arg.operation, *sides]
@@ -121,7 +121,7 @@ class ContentReader:
                 raise TraceFormatError(f"{where}[0]", short(error)) from None
         raise TraceFormatError(where, f"not an expression: {short(stored)}")
 
-    def _condition(self, stored: Any, where: str) -> Condition:
+    def _condition(self, stored: Any, where: str) -> Predicate:
         if not isinstance(stored, list) or len(stored) != 3:
             raise TraceFormatError(where, f"not a condition: {short(stored)}")
         joined = stored[0] in ("&", "|")
@@ -132,7 +132,7 @@ class ContentReader:
             for k, side in enumerate(stored[1:], start=1)
         )
         try:
-            return Condition(stored[0], left, right)
+            return Predicate(stored[0], left, right)
         except (ValueError, TypeError) as error:
             raise TraceFormatError(f"{where}[0]", short(error)) from None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from schedlang.distributions import Distribution
-from schedlang.expressions import Condition, IndexMap, IntOp, IntRV
+from schedlang.expressions import IndexMap, IntOp, IntRV, Predicate
 from schedlang.tvm.expressions import to_tvm
 
 
@@ -83,7 +83,7 @@ def handles_in(arg: Any) -> Iterator[Handle]:
     """Yield every handle in a stored argument."""
     if isinstance(arg, (BlockRV, LoopRV, IntRV)):
         yield arg
-    elif isinstance(arg, (IntOp, Condition)):
+    elif isinstance(arg, (IntOp, Predicate)):
         yield from handles_in(arg.left)
         yield from handles_in(arg.right)
     elif isinstance(arg, tuple):
@@ -110,7 +110,7 @@ def map_handles(arg: Any, change: Callable[[Any], Any]) -> Any:
         return {key: map_handles(item, change) for key, item in arg.items()}
     if kind is IndexMap:
         return IndexMap(arg.inputs, tuple(map_handles(item, change) for item in arg.outputs))
-    if kind is Condition:
+    if kind is Predicate:
         return arg.map(lambda side: map_handles(side, change))
     return arg
 
@@ -128,7 +128,7 @@ def resolve(arg: Any, values: Values) -> Any:
         return {key: resolve(item, values) for key, item in arg.items()}
     if kind is IndexMap:
         return arg.substitute(lambda v: values[v.index])
-    if kind is Condition:
+    if kind is Predicate:
         return arg.holds(lambda side: resolve(side, values))
     return arg
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.errors import ConstraintError
-from schedlang.expressions import Condition, random_variables
+from schedlang.expressions import Predicate, random_variables
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import resolve, resolve_content
 from schedlang.instructions.instruction import Instruction, InstructionKind, Line, Result
@@ -130,7 +130,7 @@ class Constraint(Primitive):
         return []
 
 
-def _explained(condition: bool | Condition, state: ProgramState) -> str:
+def _explained(condition: bool | Predicate, state: ProgramState) -> str:
     """Return a condition with the values of its variables, as text; empty for a bool."""
     if isinstance(condition, bool):
         return ""

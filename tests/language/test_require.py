@@ -253,9 +253,9 @@ def test_bad_conditions_are_refused(workload):
     other = sl.Schedule(workload).sample_categorical([4], name="a")
     with pytest.raises(sl.InstructionError, match="takes a comparison or a bool, not IntRV"):
         sch.require(a, "no comparison")
-    with pytest.raises(sl.InstructionError, match="compares with what is no integer"):
+    with pytest.raises(sl.InstructionError, match="compares with a value that is no integer"):
         sch.require(a < 4.5, "a float")
-    with pytest.raises(sl.InstructionError, match="compares with what is no integer"):
+    with pytest.raises(sl.InstructionError, match="compares with a value that is no integer"):
         sch.require(a == (a < 5), "a comparison")
     with pytest.raises(sl.InstructionError, match="handle of another schedule"):
         sch.require(other == 4, "another schedule")

@@ -80,7 +80,7 @@ def test_without_a_number_of_trials_time_alone_counts(clock: FakeTime) -> None:
 
 def test_an_exhausted_search_ends_a_run_before_its_time() -> None:
     result = tune(Pretends(), seconds=1000, space=TINY)
-    assert result.finished.startswith("no new program")
+    assert result.finished.startswith("all ")
 
 
 def test_batches_shrink_towards_the_end(clock: FakeTime) -> None:

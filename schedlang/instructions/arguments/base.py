@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from schedlang.distributions import Distribution, distribution_to_json
 from schedlang.errors import TraceFormatError
-from schedlang.expressions import Comparison, Condition, IndexMap, IntExpr, IntOp
+from schedlang.expressions import Comparison, IndexMap, IntExpr, IntOp, Predicate
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
 from schedlang.instructions.state import ProgramState
 
-Expression = int | IntExpr | IndexMap | Condition
+Expression = int | IntExpr | IndexMap | Predicate
 Render = Callable[[Expression], str]
 
 
@@ -49,7 +49,7 @@ def literal(content: Any, render: Render = expression) -> str:
     if isinstance(content, dict):
         items = (f"{key!r}: {literal(item, render)}" for key, item in content.items())
         return "{" + ", ".join(items) + "}"
-    if isinstance(content, (IntExpr, IndexMap, Condition)):
+    if isinstance(content, (IntExpr, IndexMap, Predicate)):
         return render(content)
     if isinstance(content, Distribution):
         return f"sl.distribution_from_json({distribution_to_json(content)!r})"

@@ -11,9 +11,9 @@ import numpy as np
 from schedlang.distributions import Distribution
 from schedlang.expressions import (
     Comparison,
-    Condition,
     IndexMap,
     IntExpr,
+    Predicate,
     as_plain,
     random_variables,
 )
@@ -164,15 +164,17 @@ class ConditionArgument(Argument):
 
     name = "condition"
     takes = "a comparison of `IntRV`, or several joined; or a `bool`"
-    stored = (bool, Condition)
+    stored = (bool, Predicate)
 
-    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> bool | Condition:
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> bool | Predicate:
         if not isinstance(value, Comparison):
             if isinstance(value, (bool, np.bool_)):
                 return bool(value)
             raise BadArgument(f"takes a comparison or a bool, not {described(value)}")
         if value.condition is None:
-            raise BadArgument("compares with what is no integer: give whole numbers, or a bool")
+            raise BadArgument(
+                "compares with a value that is no integer: give whole numbers, or a bool"
+            )
         for variable in random_variables(value.condition):
             state.own(variable)
         return value.condition

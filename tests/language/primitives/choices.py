@@ -48,7 +48,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.require(sch.sample_int_range(1, 3) < 2.5, "small"),
         "why='small'",
-        "argument 'condition': compares with what is no integer",
+        "argument 'condition': compares with a value that is no integer",
     ),
     Misuse(
         "choose",

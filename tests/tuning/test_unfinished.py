@@ -18,7 +18,6 @@ from tests.crash.tuner import Replayed
 WORKLOAD = sl.workloads.get("GMM", n=32, m=32, k=32)
 TRIALS = 12
 BATCH = 4
-FAILS_AFTER = 5
 
 
 class Died(RuntimeError):
@@ -84,7 +83,7 @@ class Failed(Random):
         self.asked += 1
         if self.asked > 1:
             raise Died("a module raised")
-        return super().ask(FAILS_AFTER)
+        return super().ask(n)
 
 
 def tune(measurer: Any = None, **options: Any) -> sl.TuneResult:
@@ -99,7 +98,7 @@ FATAL: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], int]] = {
     # The unscheduled program is stored too. The measurement that could not be stored is there.
     "the disk was full": (lambda: {"database": Full(after=6)}, sl.DatabaseError, 6),
     "it was full at the end": (lambda: {"database": Full()}, sl.DatabaseError, TRIALS),
-    "a module raised": (lambda: {"search": Failed}, Died, FAILS_AFTER),
+    "a module raised": (lambda: {"search": Failed}, Died, BATCH),
 }
 
 

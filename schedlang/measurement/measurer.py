@@ -108,7 +108,7 @@ class Measurer(ABC):
         """
 
     def checked(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
-        """Measure, and check what comes: TypeError or SchedlangError for what is no answer."""
+        """Measure and check the measurements, see ``checked_measurements`` for the errors."""
         what = f"{type(self).__name__}.measure"
         yield from checked_measurements(what, self.measure(candidates), candidates)
 

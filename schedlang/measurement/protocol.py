@@ -82,8 +82,8 @@ def checked_measurements(
 ) -> Iterator[Measurement]:
     """Yield measurements as they come, each of one of the candidates, and each once.
 
-    ``what`` returned them and begins the message. TypeError for what is no measurement;
-    SchedlangError for an id that is none of the candidates', or that comes twice.
+    ``what`` names the method that returned them, in messages. TypeError for an item that is not a
+    Measurement; SchedlangError for an id that no candidate has, or that comes twice.
     """
     if not isinstance(found, Iterable):
         raise TypeError(

@@ -26,8 +26,8 @@ class Space:
 
     Composition is by name and pure: every method gives a new space. A space is read like a list of
     its modules: ``len(space)``, iteration, ``space[0]``, ``space[1:]`` (a space), and by name:
-    ``space["tile"]``. ``print(space)`` shows them in order, with the
-    options that differ from their defaults.
+    ``space["tile"]``. ``print(space)`` shows them in order, with the options
+    that differ from their defaults.
 
     Attributes
     ----------

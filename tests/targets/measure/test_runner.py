@@ -89,7 +89,13 @@ class Bench(InProcessWorker):
 
 
 def bench_of(workload: Workload) -> Bench:
-    return Bench(workload)
+    """A worker's process has programs of one workload; in this one, other tests ran others.
+
+    Their intermediate results, more than those of this workload, are in the pools as well.
+    """
+    bench = Bench(workload)
+    bench._backend._workspaces = 256
+    return bench
 
 
 def set_reference_seconds(bench: Bench, seconds: float) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
-from tests.shapes.products import tuned
+from tests.shapes.products import SHAPES, tuned
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,4 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def found(file: Path) -> sl.ShapeSet:
     """A range, and two shapes beside it."""
-    return tuned(
-        file, [{"rows": (1, 60), "width": 48}, {"rows": 5, "width": 31}, {"rows": 7, "width": 31}]
-    )
+    return tuned(file, SHAPES)

@@ -10,6 +10,7 @@ import numpy as np
 import schedlang as sl
 
 TARGET = sl.Target("cpu", cores=2)
+SHAPES: Any = [{"rows": (1, 60), "width": 48}, {"rows": 5, "width": 31}, {"rows": 7, "width": 31}]
 
 
 def dense(rows: int, width: int) -> Any:

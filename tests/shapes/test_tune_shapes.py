@@ -13,7 +13,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.workloads.template import Template
-from tests.shapes.products import TARGET, check, dense, tuned
+from tests.shapes.products import SHAPES, TARGET, check, dense, tuned
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 16, 17, 31, 53, 59, 60])
@@ -66,11 +66,10 @@ def test_wrong_calls(found: sl.ShapeSet) -> None:
 
 
 def test_the_same_call_measures_kernels_only(file: Path, found: sl.ShapeSet) -> None:
-    shapes = [{"rows": 5, "width": 31}, {"rows": 7, "width": 31}]
     before = {one.extents["rows"]: one.trace for one in found.points}
     with sl.open_database(file) as database:
         count = len(database.query())
-    again = tuned(file, shapes)
+    again = tuned(file, SHAPES)
     with sl.open_database(file) as database:
         assert len(database.query()) == count
     assert {one.extents["rows"]: one.trace for one in again.points} == before

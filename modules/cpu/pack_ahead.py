@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from schedlang.analysis import block_facts, buffer_shape
-from schedlang.analysis.intrinsics import block_axes, block_reads
+from schedlang.analysis.intrinsics import Access, block_axes, block_reads
 from schedlang.analysis.layouts import reads_ahead
 from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr, IntRV
@@ -115,32 +115,53 @@ def pack_ahead(
     ``tiles`` the innermost part of each variable, in the order of the variables; a part that does
     not divide its extent counts as 1. The copy has one dimension for each variable that indexes
     the buffer, in front, and one for each tile: those of reduced variables, then the others. The
-    indices of the buffer may be any expressions of the variables, such as ``W[2 - v]``.
+    indices of the buffer may be any expressions of the variables, such as ``W[2 - v]``. An element
+    that several values of a variable share, as in ``W[j, k // 2]``, is copied once.
 
     The copy is a block at the root. Where the buffer is a weight, it runs ahead of all calls
     (``tvm.packing``); the annotation tells TVM's Relax passes.
     """
     axes = block_axes(sch, block)
-    used = sorted(block_reads(sch, block)[read_index].variables)
-    sizes = [
-        int(tiles[at]) if extent % int(tiles[at]) == 0 else 1 for at, (_, extent) in enumerate(axes)
-    ]
-    spatial = [at for at in order if at in used and axes[at][0] == "S"]
-    reduced = [at for at in order if at in used and axes[at][0] != "S"]
+    read = block_reads(sch, block)[read_index]
+    shared = _shared(read)
+    dims = [at for at, _ in shared] if shared else sorted(read.variables)
+    divisors = dict(shared or ())
+    extents = {at: -(-axes[at][1] // divisors.get(at, 1)) for at in dims}
+    sizes = {}
+    for at in dims:
+        size = max(int(tiles[at]) // divisors.get(at, 1), 1)
+        sizes[at] = size if extents[at] % size == 0 else 1
+    spatial = [at for at in order if at in dims and axes[at][0] == "S"]
+    reduced = [at for at in order if at in dims and axes[at][0] != "S"]
 
     def tile_major(*indices: IntExpr) -> list[IntExpr]:
-        by_variable = dict(zip(used, indices, strict=True))
+        by_variable = dict(zip(dims, indices, strict=True))
         return [
             by_variable[at] if sizes[at] == 1 else by_variable[at] // sizes[at]
             for at in (*spatial, *reduced)
-            if sizes[at] < axes[at][1] or sizes[at] == 1
+            if sizes[at] < extents[at] or sizes[at] == 1
         ] + [by_variable[at] % sizes[at] for at in (*reduced, *spatial) if sizes[at] > 1]
 
-    copy = sch.reindex(block, ("read", read_index))
+    if shared:
+        copy = sch.cache_read(block, read_index, "global", [block])
+    else:
+        copy = sch.reindex(block, ("read", read_index))
     sch.annotate(copy, PREPROCESSING, True)
     sch.transform_layout(copy, ("write", 0), tile_major)
     sch.transform_block_layout(copy, tile_major)
     return copy
+
+
+def _shared(read: Access) -> tuple[tuple[int, int], ...] | None:
+    """Return the variable of each dimension and by what it is divided, where elements are shared.
+
+    None where each element has one value of each variable, and for other indices.
+    """
+    found = tuple(one for one in read.quotients if one is not None)
+    variables = {at for at, _ in found}
+    if len(found) < len(read.quotients) or len(variables) < len(found):
+        return None
+    return found if any(divisor > 1 for _, divisor in found) else None
 
 
 def streamed_weights(sch: Schedule, block: BlockRV, cache_bytes: int) -> frozenset[int]:

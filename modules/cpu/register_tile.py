@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from schedlang.analysis import (
@@ -16,7 +17,7 @@ from schedlang.analysis import (
     stores_contiguously,
 )
 from schedlang.analysis.concurrency import is_only_writer, is_regular, loops_start_at_zero
-from schedlang.analysis.intrinsics import block_reads
+from schedlang.analysis.intrinsics import block_axes, block_reads
 from schedlang.distributions import RegisterTile
 from schedlang.distributions.tiles.divisors import divisors
 from schedlang.expressions import IntRV
@@ -202,6 +203,8 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == LoopKind.SPATIAL]
     along = [loop for loop in spatial if stores_contiguously(sch, block, loop)]
     require(len(along) == 1, "no loop runs along what it stores")
+    shared = _shared_steps(sch, block)
+    conditions = condition_strides(sch, block)
     return _Nest(
         block,
         name,
@@ -209,10 +212,26 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
         [loop for loop in spatial if loop is not along[0]] + along,
         [loop for loop, kind in zip(loops, kinds, strict=True) if kind != LoopKind.SPATIAL],
         {
-            loop: stride if stride <= _MAX_STRIDE else 1
-            for loop, stride in zip(loops, condition_strides(sch, block), strict=True)
+            loop: math.lcm(stride if stride <= _MAX_STRIDE else 1, shared.get(at, 1))
+            for at, (loop, stride) in enumerate(zip(loops, conditions, strict=True))
         },
     )
+
+
+def _shared_steps(sch: Schedule, block: BlockRV) -> dict[int, int]:
+    """Return how many steps of a reduced variable share an element, as two do in ``W[j, k // 2]``.
+
+    Where the reduction's inner part is a multiple of it, the element is loaded once for all, and
+    the compiler knows which part of it each step takes. Elements that more steps share than an
+    inner part can have, as scales are, do not count.
+    """
+    kinds = [kind for kind, _ in block_axes(sch, block)]
+    return {
+        at: divisor
+        for read in block_reads(sch, block)
+        for at, divisor in (one for one in read.quotients if one is not None)
+        if 1 < divisor <= MAX_REPEATED and kinds[at] == "R"
+    }
 
 
 def _apply(

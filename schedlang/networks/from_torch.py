@@ -63,6 +63,10 @@ KEPT = frozenset(
         "upsample_nearest2d.vec",
         "upsample_bilinear2d.vec",
         "upsample_bicubic2d.vec",
+        "bitwise_left_shift.Tensor",
+        "bitwise_left_shift.Tensor_Scalar",
+        "bitwise_right_shift.Tensor",
+        "bitwise_right_shift.Tensor_Scalar",
     )
 )
 """Composite operators that stay whole; torch decomposes all others into its core operators. These

@@ -22,6 +22,7 @@ from schedlang.workloads.operators.catalogue import (
     T2D,
     TBG,
     matmul,
+    quantized_matmul,
 )
 from schedlang.workloads.operators.registry import get, names
 from schedlang.workloads.operators.standard import standard
@@ -64,6 +65,7 @@ __all__ = [
     "matmul",
     "names",
     "norm",
+    "quantized_matmul",
     "softmax",
     "standard",
     "transpose_batch_matmul",

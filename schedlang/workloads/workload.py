@@ -18,6 +18,7 @@ from schedlang.tvm.data_flow.roles import (
 )
 from schedlang.tvm.data_flow.unwritten import uninitialised_results
 from schedlang.tvm.graph.positions import without_positions
+from schedlang.tvm.packing import weight_positions, with_weights
 from schedlang.tvm.schedule import HeldProgram
 from schedlang.tvm.stated_outputs import OUTPUTS, stated_outputs, with_stated_outputs
 from schedlang.workloads.keys.structure import Structure, structure_of
@@ -177,26 +178,59 @@ class Workload:
         Raises ``WorkloadError`` for a name that no argument has, and for an argument that is never
         written, or certainly read first.
         """
-        listed = isinstance(names, Iterable) and not isinstance(names, str)
-        if not listed or not all(isinstance(name, str) for name in names):
-            raise WorkloadError(
-                f"workload {self.name!r}: outputs={names!r} is no list of names",
-                "list the names of arguments, as in outputs=['y']",
-            )
-        places = {argument.name: place for place, argument in enumerate(self.args)}
-        for name in names:
-            if name not in places:
-                raise WorkloadError(
-                    f"workload {self.name!r}: it has no argument {name!r} to be an output",
-                    f"its arguments are {', '.join(places)}",
-                )
+        places = self._places(names, "outputs", "an output", "y")
         stated = {*stated_outputs(self.func)}
-        stated |= {places[name] for name in names if self.args[places[name]].role != "output"}
+        stated |= {place for place in places if self.args[place].role != "output"}
         if stated == {*stated_outputs(self.func)}:
             return self
         mod = program.as_main(with_stated_outputs(self.func, stated))
         source = f"{self.source}.with_outputs({list(names)!r})" if self.source else ""
         return Workload(mod, self.name, source)
+
+    def with_weights(self, names: Sequence[str]) -> Workload:
+        """Return this workload with arguments that have the same values in every call.
+
+        Schedules may pack them ahead of all calls, and measurements leave that out (see
+        docs/networks.md, "Weights packed ahead"). It is an attribute of the function, and the keys
+        are those of another workload.
+
+        Parameters
+        ----------
+        names: of arguments, which the program must not write.
+
+        Raises ``WorkloadError`` for a name that no argument has, and for an argument that is
+        written.
+        """
+        places = self._places(names, "weights", "a weight", "w")
+        for place in places:
+            if self.args[place].role != "input":
+                raise WorkloadError(
+                    f"workload {self.name!r}: argument {self.args[place].name!r} is written, so it "
+                    "is no weight"
+                )
+        marked = {*weight_positions(self.func)}
+        if marked.issuperset(places):
+            return self
+        mod = program.as_main(with_weights(self.func, marked.union(places)))
+        source = f"{self.source}.with_weights({list(names)!r})" if self.source else ""
+        return Workload(mod, self.name, source)
+
+    def _places(self, names: Sequence[str], option: str, kind: str, example: str) -> list[int]:
+        """Return the positions of arguments that an option names."""
+        listed = isinstance(names, Iterable) and not isinstance(names, str)
+        if not listed or not all(isinstance(name, str) for name in names):
+            raise WorkloadError(
+                f"workload {self.name!r}: {option}={names!r} is no list of names",
+                f"list the names of arguments, as in {option}=['{example}']",
+            )
+        places = {argument.name: place for place, argument in enumerate(self.args)}
+        for name in names:
+            if name not in places:
+                raise WorkloadError(
+                    f"workload {self.name!r}: it has no argument {name!r} to be {kind}",
+                    f"its arguments are {', '.join(places)}",
+                )
+        return [places[name] for name in names]
 
     def labelled(self, mod: TensorProgram) -> TensorProgram:
         """Return one of its schedules that says which arguments are outputs, to be compiled.

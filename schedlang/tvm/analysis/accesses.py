@@ -26,12 +26,15 @@ class Access:
     dims: for each dimension the position of the block variable that indexes it; None if the index
         is another expression, or a range.
     variables: positions of all block variables in the indices.
+    quotients: for each dimension ``(v, c)`` where its index is block variable v divided by c and
+        rounded down; c is 1 for the variable itself. None if the index is another expression.
     """
 
     buffer: str
     dtype: str
     dims: tuple[int | None, ...]
     variables: frozenset[int]
+    quotients: tuple[tuple[int, int] | None, ...]
 
 
 def accesses(sch: TVMSchedule, block: Any, role: str) -> tuple[Access, ...]:
@@ -47,15 +50,24 @@ def block_axes(sch: TVMSchedule, block: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _access(region: Any, variables: list[Any]) -> Access:
-    dims: list[int | None] = []
     used: set[int] = set()
     for dom in region.region:
         used |= {position_of(var, variables) for var in variables_in(dom.min)}
-        plain = isinstance(dom.min, tirx.Var) and extent_of(dom.extent) == 1
-        position = position_of(dom.min, variables) if plain else -1
-        dims.append(position if position >= 0 else None)
+    quotients = tuple(_quotient(dom, variables) for dom in region.region)
+    dims = tuple(one[0] if one is not None and one[1] == 1 else None for one in quotients)
     buffer = region.source
-    return Access(str(buffer.name), str(buffer.ty.dtype), tuple(dims), frozenset(used))
+    return Access(str(buffer.name), str(buffer.ty.dtype), dims, frozenset(used), quotients)
+
+
+def _quotient(dom: Any, variables: list[Any]) -> tuple[int, int] | None:
+    """Return the variable of an index, and by what it is divided; None for other expressions."""
+    index, divisor = dom.min, 1
+    if isinstance(index, tirx.FloorDiv):
+        index, divisor = index.a, extent_of(index.b)
+    if not isinstance(index, tirx.Var) or extent_of(dom.extent) != 1 or divisor < 1:
+        return None
+    position = position_of(index, variables)
+    return (position, divisor) if position >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,9 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
     "bitwise_not": np.invert,
+    "bitwise_xor": np.bitwise_xor,
+    "left_shift": np.left_shift,
+    "right_shift": np.right_shift,
     "where": np.where,
     "clip": np.clip,
 }

@@ -17,6 +17,7 @@ from schedlang.tvm.relax.checks.bounded import bounded
 from schedlang.tvm.relax.checks.insertion import with_checks
 from schedlang.tvm.relax.layout.conversion import channels_last
 from schedlang.tvm.relax.legalisation.rules import legalised
+from schedlang.tvm.relax.low_bit import with_low_bit_weights
 from schedlang.tvm.relax.simplify import simplify
 from schedlang.tvm.relax.slices.sharing import with_shared_functions
 
@@ -37,6 +38,7 @@ def lower(
     mod, parameters = simplify(mod, parameters)
     if layout == CHANNELS_LAST:
         mod, parameters = simplify(channels_last(mod), parameters)
+    mod, parameters = with_low_bit_weights(mod, parameters)
     mod = _run(
         with_checks(mod, parameters),
         relax.transform.DecomposeOpsForInference(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator as operators
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from schedlang.errors import WorkloadError
@@ -29,14 +29,18 @@ _long_names: dict[str, str] = {}
 
 
 def operator(
-    name: str, long_name: str, dtypes: Sequence[str] = FLOAT_DTYPES
+    name: str,
+    long_name: str,
+    dtypes: Sequence[str] = FLOAT_DTYPES,
+    weights: Collection[str] = (),
 ) -> Callable[[Callable[P, list[TensorExpression]]], Callable[P, Workload]]:
     """Turn a function that returns the tensors of an operator into a registered workload factory.
 
     The factory checks every parameter first: dtypes against ``dtypes``, ``padding`` as an integer
-    of at least 0 and all others as integers of at least 1. Positional parameters are the shape and
-    always appear in ``Workload.source``; keyword-only parameters appear if they are not the
-    default.
+    of at least 0, one that is a bool or None by default as such, and all others as integers of at
+    least 1. Positional parameters are the shape and always appear in ``Workload.source``;
+    keyword-only parameters appear if they are not the default. Arguments of the operator that have
+    a name in ``weights`` are weights: see ``Workload.with_weights``.
     """
 
     def register(define: Callable[P, list[TensorExpression]]) -> Callable[P, Workload]:
@@ -46,12 +50,12 @@ def operator(
         def build(*args: P.args, **kwargs: P.kwargs) -> Workload:
             values = _bind(name, signature, args, kwargs)
             for parameter, value in values.items():
-                values[parameter] = _check(name, parameter, value, dtypes)
-            return from_te(
-                define(**values),  # type: ignore[call-arg]
-                name=name,
-                source=_source(name, signature, values),
-            )
+                default = signature.parameters[parameter].default
+                values[parameter] = _check(name, parameter, value, dtypes, default)
+            made = from_te(define(**values), name=name)  # type: ignore[call-arg]
+            known = [one.name for one in made.args if one.name in weights]
+            source = _source(name, signature, values)
+            return Workload(made.with_weights(known).mod, name, source)
 
         # Where users find it, and where pickle looks for it.
         build.__module__ = "schedlang.workloads"
@@ -106,10 +110,16 @@ def _bind(
     return dict(bound.arguments)
 
 
-def _check(name: str, parameter: str, value: Any, dtypes: Sequence[str]) -> Any:
+def _check(name: str, parameter: str, value: Any, dtypes: Sequence[str], default: Any) -> Any:
+    if value is default is None:
+        return value
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise WorkloadError(f"{name}: {parameter} must be True or False, not {value!r}")
+        return value
     if parameter.endswith("dtype"):
         allowed = dtypes if parameter == "dtype" else (*dtypes, "int32")
-        if value not in allowed and not (parameter == "out_dtype" and value is None):
+        if value not in allowed:
             raise WorkloadError(
                 f"{name}: {parameter} must be one of {', '.join(allowed)}, not {value!r}"
             )

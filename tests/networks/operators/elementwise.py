@@ -198,6 +198,9 @@ BITS: Functions = {
     "xor tensors": lambda x: x ^ x.flip(0),
     "shift left": lambda x: x << 2,
     "shift right": lambda x: x >> 2,
+    "shift left by each distance": lambda x: x[..., None] << torch.arange(-3, 70).to(x.dtype),
+    "shift right by each distance": lambda x: x[..., None] >> torch.arange(-3, 70).to(x.dtype),
+    "shifts by name": lambda x: torch.bitwise_left_shift(torch.bitwise_right_shift(x, x), 3),
 }
 THREE: Functions = {
     "addcmul": lambda x: torch.addcmul(x, x, x + 1, value=2),

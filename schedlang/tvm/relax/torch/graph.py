@@ -21,6 +21,7 @@ from schedlang.errors import UnsupportedOperatorError
 from schedlang.tvm.relax.program import BUILDING, MAIN, shape_of, with_inputs
 from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type
 from schedlang.tvm.relax.torch.arithmetic import ARITHMETIC
+from schedlang.tvm.relax.torch.bits import SHIFTS
 from schedlang.tvm.relax.torch.elementwise import ELEMENTWISE
 from schedlang.tvm.relax.torch.images import IMAGES
 from schedlang.tvm.relax.torch.indexing import INDEXING
@@ -35,6 +36,7 @@ OPERATORS: dict[str, Converter] = {
     **INDEXING,
     **NORMALISATION,
     **REDUCTIONS,
+    **SHIFTS,
 }
 """Our converters by the name of the operator's overload; they replace TVM's of these names."""
 

@@ -34,6 +34,7 @@ ALWAYS = (
     *("logaddexp of special float32", "add of booleans", "ne of special float32"),
     *("equals itself of special float32", "times 0 of special float32", "all of empty"),
     *("div floor of special float32", "remainder number of special float64", "cumprod of int8"),
+    *("shift right by each distance of special int8", "shifts by name of special uint8"),
     *("exp of special int64", "mean of empty", "sort of int8", "index_put accumulate of float32"),
 )
 """What was wrong once, or ended the import with an error of TVM's."""

@@ -14,6 +14,7 @@ from tvm.s_tir.meta_schedule.testing.te_workload import create_te_workload
 
 from schedlang import workloads
 from schedlang.errors import WorkloadError
+from schedlang.tvm.packing import weight_positions
 from schedlang.workloads.workload import Workload
 
 PAPER = (
@@ -22,8 +23,8 @@ PAPER = (
 Array = np.ndarray[Any, Any]
 
 
-def test_names_are_the_papers_and_the_plain_matmul() -> None:
-    assert workloads.names() == (*PAPER, "matmul")
+def test_names_are_the_papers_and_the_plain_products() -> None:
+    assert workloads.names() == (*PAPER, "matmul", "quantized_matmul")
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -138,6 +139,20 @@ def reference_cbr(x: Array, w: Array, bias: Array, offset: Array, scale: Array) 
     return np.maximum((reference_conv(x, w, 2, 1) + bias) * scale + offset, 0)
 
 
+def unpacked(w: Array, s: Array, z: Array | None = None) -> Array:
+    """The weights that bytes, scales and zero points stand for, unpacked by numpy."""
+    low, columns = w.dtype == np.uint8 and z is None, w.shape[1]
+    if low:  # without zero points unsigned bytes hold two weights each
+        w = np.stack([w & 15, w >> 4], axis=-1).reshape(len(w), -1)
+        columns *= 2
+    zero = (8 if low else 0) if z is None else np.repeat(z.astype(int), columns // z.shape[1], 1)
+    return (w.astype(int) - zero) * np.repeat(s.astype("float64"), columns // s.shape[1], 1)
+
+
+def reference_quantized(a: Array, w: Array, s: Array, z: Array | None = None) -> Array:
+    return np.asarray(a.astype("float64") @ unpacked(w, s, z).T)
+
+
 CASES: dict[str, tuple[Workload, Callable[..., Array]]] = {
     "C1D": (workloads.C1D(9, 3, 4, 3, 2, 1), lambda x, w: reference_conv(x, w, 2, 1)),
     "C2D": (workloads.C2D(7, 9, 3, 4, 3, 2, 1, batch=2), lambda x, w: reference_conv(x, w, 2, 1)),
@@ -153,6 +168,23 @@ CASES: dict[str, tuple[Workload, Callable[..., Array]]] = {
     "CBR": (workloads.CBR(7, 8, 3, 4, 3, 2, 1), reference_cbr),
     "TBG": (workloads.TBG(5, 2, 3), lambda q, v: np.einsum("bihk,bjhk->bhij", q, v)),
     "matmul": (workloads.matmul(5, 6, 7), np.matmul),
+    "quantized_matmul": (workloads.quantized_matmul(3, 5, 8), reference_quantized),
+    "quantized_matmul in groups": (
+        workloads.quantized_matmul(3, 5, 12, group=4),
+        reference_quantized,
+    ),
+    "quantized_matmul in odd groups": (
+        workloads.quantized_matmul(2, 3, 30, group=15),
+        reference_quantized,
+    ),
+    "quantized_matmul of 8 bits": (
+        workloads.quantized_matmul(3, 5, 9, bits=8, group=3),
+        reference_quantized,
+    ),
+    "quantized_matmul of 8 bits with zero points": (
+        workloads.quantized_matmul(3, 5, 9, bits=8, group=3, zero_points=True),
+        reference_quantized,
+    ),
     "odd transposed": (
         workloads.T2D(3, 4, 2, 3, 4, 3, 1),
         lambda x, w: reference_transposed(x, w, 3, 1),
@@ -177,11 +209,12 @@ def test_bfloat16_is_computed_in_float32(case: str) -> None:
     workload, reference = CASES[case]
     source = workload.source.removeprefix("sl.").removesuffix(")") + ", dtype='bfloat16')"
     half = eval(source, {"workloads": workloads})
-    assert {a.dtype for a in half.args if a.role == "input"} == {"bfloat16"}
+    inner = {a.dtype for a in half.args if a.role == "input"}
+    assert inner - {"uint8", "int8"} == {"bfloat16"}
     rounded = half.name in ("NRM", "SFM")
     assert half.args[-1].dtype == ("bfloat16" if rounded else "float32")
     inputs, output = run(half)
-    expected = reference(*(x.astype("float32") for x in inputs))
+    expected = reference(*(x if x.dtype.kind in "iu" else x.astype("float32") for x in inputs))
     precision = 2.0**-8 if rounded else 1e-5
     np.testing.assert_allclose(output.astype("float32"), expected, rtol=precision, atol=1e-5)
 
@@ -195,6 +228,19 @@ def test_bfloat16_products_can_be_summed_in_bfloat16() -> None:
     np.testing.assert_allclose(output.astype("float32"), expected, rtol=0.05, atol=0.05)
     with pytest.raises(WorkloadError, match="sum integers in integers, floats in floats"):
         workloads.matmul(dtype="bfloat16", out_dtype="int32")
+
+
+def test_two_weights_of_four_bits_with_zero_points_are_a_byte() -> None:
+    (a, w, s, z), output = run(workloads.quantized_matmul(2, 3, 8, group=4, zero_points=True))
+    parts = np.stack([w & 15, w >> 4], axis=-1).reshape(3, 8)
+    np.testing.assert_allclose(output, a @ unpacked(parts, s, z).T, rtol=1e-5)
+
+
+def test_weights_of_the_operator_are_marked() -> None:
+    made = workloads.quantized_matmul(4, 8, 16, group=4, zero_points=True)
+    assert weight_positions(made.func) == (1, 2, 3)
+    assert weight_positions(workloads.quantized_matmul(4, 8, 16, bits=8).func) == (1, 2)
+    assert weight_positions(workloads.matmul().func) == ()
 
 
 def test_every_operator_has_a_numeric_case() -> None:
@@ -239,6 +285,15 @@ def test_float16_products_can_be_summed_in_float32() -> None:
             r"C1D: a window of kernel_size=9 .* does not fit in an input of 2 with padding=1",
         ),
         (lambda: workloads.T2D(padding=4), r"T2D: padding=4 is too wide for kernel_size=4"),
+        (lambda: workloads.quantized_matmul(bits=3), r"bits must be 4 or 8, not 3"),
+        (
+            lambda: workloads.quantized_matmul(k=64, group=48),
+            r"group must divide k = 64, not be 48",
+        ),
+        (lambda: workloads.quantized_matmul(group=0), r"group must be at least 1, not 0"),
+        (lambda: workloads.quantized_matmul(k=33), r"two weights are a byte, so k is even, not 33"),
+        (lambda: workloads.quantized_matmul(zero_points=1), r"must be True or False, not 1"),
+        (lambda: workloads.quantized_matmul(dtype="int8"), r"dtype must be one of float16"),
         (lambda: workloads.get("GMMM"), r"no operator 'GMMM'; did you mean 'GMM'\? Known: C1D"),
         (lambda: workloads.get("gmm"), r"did you mean 'GMM'\?"),
         (lambda: workloads.standard("nothing"), r"no operator 'nothing'. Known: .*SFM \(softmax\)"),

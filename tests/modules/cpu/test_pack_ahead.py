@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,34 @@ def test_the_instruction_on_its_own() -> None:
     pack_ahead(sch, sch.get_block("C"), 1, [0, 2, 1], [4, 5, 3])
     assert buffer_shape(sch, sch.get_block("C"), "read", 1) == (12, 2, 3)
     assert_same_numbers(sch.mod, sch.workload, sch.trace)
+
+
+def test_an_element_that_steps_share_is_packed_once() -> None:
+    """Two weights of 4 bits in a byte, and a scale for 8 of them, in tiles of 3 columns."""
+    workload = workloads.quantized_matmul(4, 12, 32, group=8)
+    sch = Schedule(workload)
+    block = sch.get_block("C")
+    for index, shape in ((1, (4, 4, 4, 3)), (2, (4, 4, 3))):
+        pack_ahead(sch, block, index, [0, 1, 2], [2, 3, 8])
+        assert buffer_shape(sch, sch.get_block("C"), "read", index) == shape
+    assert_same_numbers(sch.mod, workload, sch.trace)
+    split = split_packing(sch.mod["main"])
+    assert split is not None
+    assert [one.shape for one in split.packings] == [(4, 4, 4, 3), (4, 4, 3)]
+
+
+def test_low_bit_weights_are_packed_ahead_and_keep_their_size() -> None:
+    workload = workloads.quantized_matmul(2, 64, 96, group=32, zero_points=True)
+    packed = 0
+    for seed in range(6):
+        sch = SPACE.sample(workload, seed=seed)
+        split = split_packing(sch.mod["main"])
+        for one in () if split is None else split.packings:
+            packed += 1
+            [weight] = one.weights
+            assert math.prod(one.shape) == math.prod(workload.args[weight].shape)
+        assert_same_numbers(sch.mod, workload, sch.trace)
+    assert packed >= 6
 
 
 def test_large_weights_are_read_by_all_rows_before_the_next_part() -> None:

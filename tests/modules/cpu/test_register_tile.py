@@ -192,3 +192,11 @@ def test_a_trace_from_before_strides_still_loads() -> None:
     assert len(taken) == 2
     loaded = sl.Trace.from_json(json.dumps(stored), product())
     assert loaded == trace and loaded.replay().trace == trace
+
+
+def test_the_repeated_part_covers_steps_that_share_an_element() -> None:
+    """Two weights are in a byte; the scale of 64 of them is longer than a repeated part."""
+    workload = sl.workloads.quantized_matmul(4, 32, 512, group=64)
+    repeat = sampled(workload, register_tile).trace.distributions["repeat:C:k"]
+    likely = {decision: repeat.log_prob(decision) for decision in repeat.support()}
+    assert likely[256, 2] == likely[128, 4] == likely[64, 8] > likely[512, 1] + math.log(1.9)

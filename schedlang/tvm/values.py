@@ -19,6 +19,10 @@ BINARY = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS, *DIVISIONS,
 )  # fmt: skip
 """Expressions with two operands ``a`` and ``b``, without those of bits."""
+BINARY_AND_BITS = (
+    *BINARY, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor,
+)  # fmt: skip
+"""All expressions with two operands ``a`` and ``b``."""
 OPPOSITES: Mapping[type, type] = {
     tirx.EQ: tirx.NE, tirx.NE: tirx.EQ, tirx.LT: tirx.GE, tirx.GE: tirx.LT, tirx.GT: tirx.LE,
     tirx.LE: tirx.GT,
@@ -91,11 +95,11 @@ def operands_of(expression: Any) -> list[Any]:
     """Return the expressions that an expression is made of."""
     if isinstance(expression, _LEAVES):
         return []
-    if isinstance(expression, BINARY):
+    if isinstance(expression, BINARY_AND_BITS):
         return [expression.a, expression.b]
     if isinstance(expression, tirx.Cast):
         return [expression.value]
-    if isinstance(expression, tirx.Not):
+    if isinstance(expression, tirx.Not | tirx.BitwiseNot):
         return [expression.a]
     if isinstance(expression, tirx.Select):
         return [expression.condition, expression.true_value, expression.false_value]

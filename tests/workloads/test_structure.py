@@ -19,6 +19,7 @@ from schedlang import workloads
 from schedlang.errors import WorkloadError
 from schedlang.tvm.graph import canonical
 from schedlang.tvm.graph.canonical import Graph, canonical_form
+from schedlang.tvm.program import parse_script
 from schedlang.workloads.keys.structure import Structure, structure_of
 from schedlang.workloads.workload import Workload
 
@@ -378,3 +379,35 @@ def test_a_search_that_is_cut_off_still_tells_graphs_apart(monkeypatch: pytest.M
         canonical_form(*pairs_graph(order, HEXAGON)).text
         != canonical_form(*pairs_graph(order, TRIANGLES)).text
     )
+
+
+BITS = """@T.prim_func(s_tir=True)
+def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    for i, j in T.grid(8, 8):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = {}
+"""
+A, B = "A[vi, vj]", "B[vi, vj]"
+
+
+@pytest.mark.parametrize("operator", ["bitwise_and", "bitwise_or", "bitwise_xor"])
+def test_bitwise_operators_commute(operator: str) -> None:
+    one, other = (
+        structure_of(parse_script(BITS.format(f"T.{operator}({left}, {right})")))
+        for left, right in (((f"{A} + 1"), B), (B, (f"{A} + 1")))
+    )
+    assert one.exact == other.exact and not one.exact.startswith("tvm:")
+
+
+def test_operators_of_bits_differ_by_kind_order_and_operands() -> None:
+    values = [
+        f"T.{name}({left}, {right})"
+        for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")
+        for left, right in ((f"{A} + 1", B), (f"{A} + 1", "T.int32(2)"), (f"{A} + 1", "T.int32(3)"))
+    ]
+    values += [f"T.{name}({B}, {A} + 1)" for name in ("shift_left", "shift_right")]
+    values += [f"T.bitwise_not({A} + 1)", f"T.bitwise_not({B})"]
+    structures = [structure_of(parse_script(BITS.format(value))) for value in values]
+    assert not any(one.exact.startswith("tvm:") for one in structures)
+    assert len({one.exact for one in structures}) == len(values)

@@ -68,11 +68,13 @@ _CHECKED = """
     index_add index_copy index_fill index_put index_select max_unpool2d max_unpool3d nll_loss
     nll_loss2d nll_loss_nd one_hot remainder scatter take take_along_dim true_divide
 """.split()
+# Of integers' bits; torch defines shifts by any distance, and does not tag these as pointwise.
+_BITS = ["__and", "__or", "__xor", "__lshift", "__rshift"]
 # Of shapes and types, which torch has looked at.
 _STATIC = ["_assert_tensor_metadata", "getitem", "sym_size", "sym_stride", "sym_numel"]
 
 _SAFE = frozenset(
-    [*_VIEWS, *_COPIES, *_MADE, *_REDUCTIONS, *_PRODUCTS, *_LAYERS, *_CHECKED, *_STATIC]
+    [*_VIEWS, *_COPIES, *_MADE, *_REDUCTIONS, *_PRODUCTS, *_LAYERS, *_CHECKED, *_BITS, *_STATIC]
 )
 
 

@@ -15,7 +15,7 @@ from tvm.tirx import PrimFunc
 from schedlang.tvm.data_flow.stores import Store, Stores
 from schedlang.tvm.parts import is_reduced
 from schedlang.tvm.values import (
-    BINARY,
+    BINARY_AND_BITS,
     COMPARISONS,
     called,
     choice_of,
@@ -26,10 +26,6 @@ from schedlang.tvm.values import (
     is_integer,
 )
 
-BINARY_AND_BITS = (
-    *BINARY, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor,
-)  # fmt: skip
-"""All expressions with two operands ``a`` and ``b``."""
 _EXACT_BINARY = (tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS)
 REINTERPRET = "tirx.reinterpret"
 # Functions of floating-point numbers whose result every machine gives alike.

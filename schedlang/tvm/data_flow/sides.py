@@ -10,7 +10,6 @@ from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.data_flow.flow import BINARY_AND_BITS
 from schedlang.tvm.values import (
     COMPARISONS,
     OPPOSITES,
@@ -79,7 +78,7 @@ class SideFinder:
             self._expression(value.value, path)
             self._expression(substituted(value.body, {value.var: value.value}), path)
         else:
-            for part in _parts(value):
+            for part in operands_of(value):
                 self._expression(part, path)
             self._own(value, path)
 
@@ -119,7 +118,3 @@ class SideFinder:
         self, conditions: tuple[Any, Any], operands: tuple[Any, ...], path: tuple[Any, ...]
     ) -> None:
         self._found.append(Sides(conditions, operands, path))
-
-
-def _parts(value: Any) -> list[Any]:
-    return [value.a, value.b] if isinstance(value, BINARY_AND_BITS) else operands_of(value)

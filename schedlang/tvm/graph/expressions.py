@@ -27,7 +27,13 @@ from schedlang.tvm.values import constant, operands_of
 
 # TVM's CallEffectKind: annotations and pure calls; all other kinds read or change state.
 _PURE_EFFECTS = (0, 1)
-_OTHERS: dict[type, str] = {tirx.Not: "not", tirx.Cast: "cast", tirx.Select: "select"}
+_BITWISE: dict[type, str] = {
+    tirx.BitwiseAnd: "bit and", tirx.BitwiseOr: "bit or", tirx.BitwiseXor: "bit xor",
+}  # fmt: skip
+_OTHERS: dict[type, str] = {
+    tirx.Not: "not", tirx.Cast: "cast", tirx.Select: "select", tirx.BitwiseNot: "bit not",
+    tirx.LShift: "shift left", tirx.RShift: "shift right",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,9 @@ class Expressions:
             if kind in COMMUTATIVE:
                 return term(label(name), (), (a, b))
             return term(label(name), (b, a) if kind in FLIPPED else (a, b))
+        if kind in _BITWISE:
+            parts = operands_of(expression)
+            return term(label(_BITWISE[kind]), (), [self._encode(part, prefix) for part in parts])
         if kind is Call:
             return self._call(expression, prefix)
         if kind in _OTHERS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import te
+from tvm import te, tirx
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.operators.parts import accumulator, sum_axes
@@ -59,13 +59,15 @@ def product(
     """The product of A (..., k) and of weights as ``quantized_matmul`` has them, summed in wide."""
     *rows, steps = a.shape
     (r,) = sum_axes(k=steps)
-    group, parts = int(steps) // int(s.shape[1]), _BYTE // bits
+    group = int(steps) // int(s.shape[1])
     one = int(s.shape[1]) == 1
 
     def weight(j: Any) -> Any:
-        stored = w[j, r // parts if parts > 1 else r].astype("int32")
-        if parts > 1:
-            stored = (stored >> (r % parts * bits).astype("int32")) & ((1 << bits) - 1)
+        if bits == _BYTE:
+            stored = w[j, r].astype("int32")
+        else:
+            byte = w[j, r // 2].astype("int32")
+            stored = tirx.Select(r % 2 < 1, byte & 15, byte >> bits)
         at = 0 if one else r // group
         zero = _MIDDLE.get(bits, 0) if z is None else z[j, at].astype("int32")
         return (stored - zero).astype(wide) * s[j, at].astype(wide)

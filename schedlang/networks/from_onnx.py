@@ -12,6 +12,7 @@ import numpy as np
 from schedlang.errors import NetworkError, require
 from schedlang.networks.from_relax import example_shapes, network_of
 from schedlang.networks.network import Network
+from schedlang.networks.onnx_weights import with_plain_weights
 from schedlang.tvm.relax.frontends import read_onnx, read_relax
 from schedlang.workloads.wrong_kind import not_a_network
 
@@ -25,6 +26,7 @@ def from_onnx(model: Any, example_inputs: Any, name: str | None, layout: str) ->
     """Import an ONNX model or file; see ``import_network``."""
     onnx = require("onnx", "importing an ONNX model")
     model, shown = _opened(onnx, model)
+    model = with_plain_weights(onnx, model)
     names = [item.name for item in _inputs(model)]
     given = example_shapes(names, example_inputs)
     _check_static(model, set(names) - set(given))

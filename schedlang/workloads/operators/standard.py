@@ -1,4 +1,4 @@
-"""Four shapes of each operator, from MetaSchedule's test-suite; the first is from A.2."""
+"""Four shapes of each operator, most from MetaSchedule's test-suite; the first is from A.2."""
 
 from __future__ import annotations
 
@@ -65,6 +65,13 @@ _SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
         (7, 7, 512, 512, 3, 1, 1),
     ),
     "TBG": ((128, 12, 64), (128, 16, 64), (64, 12, 128), (128, 12, 128)),
+    # A layer of a language model with a weight of 4096 x 4096 or 11008 x 4096, for 1 to 32 tokens.
+    "quantized_matmul": (
+        (1, 4096, 4096),
+        (8, 4096, 4096),
+        (1, 11008, 4096),
+        (32, 11008, 4096),
+    ),
     "matmul": ((128, 128, 128), (512, 32, 512), (512, 512, 512), (1024, 1024, 1024)),
 }
 

@@ -16,6 +16,14 @@ _SAMPLES_PART = 0.2
 _FINALS_PART = 0.35
 # Seconds to end a run after its finals: its result is written down, its workers are killed.
 _ENDING = 1.0
+# A rest that is a smaller fraction of a wall-clock budget is not told.
+_SHORT = 0.02
+
+
+def describe_trials(done: int, wanted: int) -> str:
+    """Say that the trials that were asked for are done; earlier calls may have made more."""
+    trials = f"{done} trial{'' if done == 1 else 's'}"
+    return trials if done <= wanted else f"{trials}; {wanted} were asked for"
 
 
 class FinalsPlan(NamedTuple):
@@ -102,6 +110,13 @@ class Budget:
         It changes with what is measured: programs that take long to build leave less time.
         """
         return self.end - (self._kept if finals and self.limited else 0.0)
+
+    def describe_end(self, finals: bool) -> str:
+        """Say that the time for the search is over, and that the finals have the rest, if any."""
+        if finals and self.left > _SHORT * self.seconds:
+            used = round(self.used, 1)
+            return f"{used:g} of {self.seconds:g} s are over; the rest is kept for the finals"
+        return f"{self.seconds:g} s are over"
 
     @property
     def _kept(self) -> float:

@@ -20,7 +20,7 @@ from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
 from schedlang.targets.core_watch import CoreWatch
 from schedlang.tuning.arguments import checked_proposals
-from schedlang.tuning.budget import Budget, FinalsPlan
+from schedlang.tuning.budget import Budget, FinalsPlan, describe_trials
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.failures.at_end import first_fault
 from schedlang.tuning.live import Progress
@@ -173,7 +173,7 @@ class TuningRun:
                 state.journal.save(
                     state.strategy, state.records, state.proposals, state.leaderboard
                 )
-        return f"{trials} trial{'' if trials == 1 else 's'}"
+        return describe_trials(state.trials, trials)
 
     def _measure_unscheduled(self, bar: Progress | None = None) -> None:
         log = self.recorder.log
@@ -204,9 +204,9 @@ class TuningRun:
         """Say that the time is over: the budget's, or that of a slice."""
         if not self.pace.out_of_time:
             return "the time of its slice is over"
-        early = math.isnan(self.unscheduled.latency)
-        when = " before a worker was ready" if early else ""
-        return f"{self.budget.seconds:g} s are over{when}"
+        if math.isnan(self.unscheduled.latency):
+            return f"{self.budget.seconds:g} s are over before a worker was ready"
+        return self.budget.describe_end(self._finals_seconds is not None)
 
     def _ask(self, wanted: int) -> list[Proposal]:
         used = self.budget.used

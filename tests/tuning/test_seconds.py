@@ -68,7 +68,11 @@ def test_a_run_ends_in_time(seconds: float, start: float, each: float) -> None:
     result = tune(measurer, seconds)
     assert measurer.clock.now() - began == pytest.approx(result.seconds)
     assert result.seconds <= seconds
-    assert result.finished.startswith(f"{seconds:g} s are over")
+    said, _, why = result.finished.partition("; ")
+    assert said.partition(" before")[0].endswith(f"{seconds:g} s are over")
+    if why:
+        assert why == "the rest is kept for the finals"
+        assert float(said.split()[0]) <= round(result.seconds, 1) and said.split()[1] == "of"
     # The unscheduled program is a candidate that is measured first.
     if start + 2 * each < 0.6 * seconds:
         assert result.records and result.has_best

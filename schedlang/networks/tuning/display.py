@@ -19,7 +19,7 @@ from schedlang.search import Strategy
 from schedlang.tuning.hosts import Lane
 from schedlang.tuning.live.other_work import OtherWork
 from schedlang.tuning.live.screen import Screen
-from schedlang.tuning.live.snapshot import time_text
+from schedlang.tuning.live.snapshot import time_text, trials_text
 
 # Tasks that the table shows, those with the largest share first.
 _ROWS = 12
@@ -152,7 +152,6 @@ class Display(Screen):
         shares = shares_of(self._runs)
         done = sum(run.trials for run in self._runs)
         tuned = sum(run.trials > 0 for run in self._runs)
-        limit = "" if self._trials is None else f"/{self._trials}"
         failures = [
             f"{count} {status}"
             for status, count in sorted(self._counts.items())
@@ -160,7 +159,7 @@ class Display(Screen):
         ]
         other_work = self._other_work.so_far()
         parts = [
-            f"{self._title}: {self._phase}, {done}{limit} trials",
+            f"{self._title}: {self._phase}, {trials_text(done, self._trials)} trials",
             f"{tuned} of {len(self._runs)} tasks",
             *([f"{len(self.lanes)} hosts"] if self.lanes else []),
             f"{shares.total} so far",

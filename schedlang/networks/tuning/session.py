@@ -15,6 +15,7 @@ from schedlang.networks.tuning.shares import shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search.tasks import TaskScheduler
 from schedlang.search.tasks.representatives import HALF
+from schedlang.tuning.budget import describe_trials
 from schedlang.tuning.session import Call
 
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
@@ -78,10 +79,9 @@ class Session:
     def search(self, display: Display) -> str:
         """Give slices to tasks until trials or time are used up; return why it ended."""
         size = self._slice
-        over = f"{self._call.budget.seconds:g} s are over"
         while self.trials < self._trials:
             if self._seconds_left <= 0:
-                return over
+                return self._over
             place = self._scheduler.next([run.progress for run in self.runs])
             if place is None:
                 return "no task is left that more trials could help"
@@ -91,8 +91,12 @@ class Session:
             if run.advance(self._slice_of(run, size), display, self._slice_seconds(run)):
                 display.end_slice(place, before)
             if run.out_of_time:
-                return over
-        return f"{self._trials} trials"
+                return self._over
+        return describe_trials(self.trials, int(self._trials))
+
+    @property
+    def _over(self) -> str:
+        return self._call.budget.describe_end(self._call.finals > 0)
 
     @property
     def _seconds_left(self) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from schedlang.database import Record
 from schedlang.errors import DatabaseError, HostError
-from schedlang.tuning.budget import FinalsPlan
+from schedlang.tuning.budget import FinalsPlan, describe_trials
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import Islands
 from schedlang.tuning.hosts.messages import MEASURED, SEARCH, UNTUNABLE, Order, Reply
@@ -127,12 +127,12 @@ class Driving:
             self._take(self._hosts.wait(until, self._examine))
             if self._call.budget.clock.now() >= until:
                 self._abandon()
-        if self.left <= 0:
-            return f"{self._call.trials} trials"
+        if self._call.trials is not None and self.left <= 0:
+            return describe_trials(self.trials, self._call.trials)
         over = self._seconds_left <= 0 or any(task.is_over for task in self._tasks)
         for task in self._tasks:
             task.out_of_time = over
-        return f"{self._call.budget.seconds:g} s are over" if over else ""
+        return self._call.budget.describe_end(self._call.finals > 0) if over else ""
 
     def _abandon(self) -> None:
         """Give up what is under way: time is over."""

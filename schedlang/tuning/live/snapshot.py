@@ -78,7 +78,7 @@ class Snapshot:
     @property
     def trials_text(self) -> str:
         """How many candidates there were: ``31/64``."""
-        return str(self.trials) if self.limit is None else f"{self.trials}/{self.limit}"
+        return trials_text(self.trials, self.limit)
 
     @property
     def failures_text(self) -> str:
@@ -138,6 +138,11 @@ class Snapshot:
         parts += [busy, self.report, self.time_text]
         head = f"{self.title}: {self.phase}; " if self.phase else f"{self.title}: "
         return head + "; ".join(filter(None, parts))
+
+
+def trials_text(done: int, limit: int | None) -> str:
+    """Return how many trials there were, of how many; earlier calls may have made more."""
+    return str(done) if limit is None or done > limit else f"{done}/{limit}"
 
 
 def time_text(spent: float, left: float | None) -> str:

@@ -99,8 +99,9 @@ class Unfinished(Generic[T_co]):
         return False
 
     def _interrupted(self) -> None:
-        limit = "" if self._limit is None else f" of {self._limit}"
-        finished = f"interrupted (Ctrl-C) after {self._session.trials}{limit} trials; {self._how}"
+        done, limit = self._session.trials, self._limit
+        of = "" if limit is None or done > limit else f" of {limit}"
+        finished = f"interrupted (Ctrl-C) after {done}{of} trials; {self._how}"
         self.result = self._session.result(finished, interrupted=True)
         try:
             warnings.warn(

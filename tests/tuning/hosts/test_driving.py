@@ -10,9 +10,12 @@ import pytest
 
 from schedlang.database import Database
 from schedlang.errors import DatabaseError
+from schedlang.tuning.budget import Budget
 from schedlang.tuning.hosts import Driving
 from schedlang.tuning.hosts.judge import Judge
 from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Reply
+
+NOT_VERIFIED = SimpleNamespace(verified=False)
 
 
 class Storing:
@@ -93,6 +96,18 @@ def test_one_transaction_stores_all(tmp_path: Path) -> None:
 def test_nothing_is_no_transaction(tmp_path: Path) -> None:
     *_, commits, error = taken(tmp_path / "tune.db", {}, count=0)
     assert commits == 0 and error is None
+
+
+@pytest.mark.parametrize(
+    ("trials", "why"), [(24, "24 trials"), (40, "40 trials; 24 were asked for")]
+)
+def test_why_it_ended_counts_what_there_is(trials: int, why: str) -> None:
+    """Earlier calls may have measured more than this one asks for."""
+    call: Any = SimpleNamespace(finals=0, trials=24, budget=Budget(), measuring=NOT_VERIFIED)
+    hosts: Any = SimpleNamespace(free=1, flying=0)
+    task: Any = SimpleNamespace(trials=trials, planned=0)
+    driving = Driving(hosts, call, [task], lambda _: 0, lambda _: 1, lambda *_: None, 1.0)
+    assert driving.search() == why
 
 
 @pytest.mark.parametrize("failure", [DatabaseError("it names another"), KeyboardInterrupt()])

@@ -92,6 +92,14 @@ def test_little_is_known_at_first() -> None:
     assert Snapshot("tuning x").line == "tuning x: 0 trials; 0 s"
 
 
+def test_there_are_no_more_trials_than_their_total() -> None:
+    """A run that goes on may have more than this call asks for."""
+    assert Snapshot("x", trials=24, limit=24).line.startswith("x: 24/24 trials;")
+    over = Snapshot("x", trials=40, limit=24)
+    assert over.line.startswith("x: 40 trials;")
+    assert "40/24" not in html_of(over) + "\n".join(drawn(over, 80))
+
+
 def test_a_bound_and_an_impossible_share_are_no_facts() -> None:
     bound = Snapshot("x", best=1e-3, reference=2e-3, reference_complete=False)
     assert bound.best_text == "1 ms, >= 2.0x faster"

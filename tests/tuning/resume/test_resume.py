@@ -126,6 +126,17 @@ def test_more_trials_continue_and_fewer_do_not_measure(database: Database) -> No
     assert measurer.count == 0
 
 
+def test_fewer_trials_than_an_interrupted_run_has_are_not_said_to_be_all(
+    database: Database,
+) -> None:
+    with pytest.warns(InterruptedWarning):
+        tune(database, Counted(20))
+    measurer = Counted()
+    found = tune(database, measurer, trials=8)
+    assert len(found.records) == 16 and measurer.count == 0, "two batches were whole"
+    assert found.finished == "16 trials; 8 were asked for"
+
+
 def test_wall_clock_budgets_count_earlier_calls(database: Database, clock: FakeTime) -> None:
     first = tune(database, Counted(clock=clock), trials=None, seconds=1.5, finals=0)
     assert first.finished == "1.5 s are over"

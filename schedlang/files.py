@@ -23,6 +23,13 @@ _REMEDIES = {
 }
 
 
+def as_path(given: object) -> Path:
+    """Return a path that a user gives; TypeError for what is none."""
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"a path is text or a pathlib.Path, not {given!r} ({type(given).__name__})")
+    return Path(given)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str], what: str = "the file") -> Iterator[Path]:
     """Give a path to write to, whose file takes the place of ``path`` when the block ends.

@@ -6,6 +6,7 @@ installed with an entry point in the group ``schedlang.targets``: ``dsp = "packa
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
-from schedlang.printed import nearest
+from schedlang.printed import nearest, not_among
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen import CodeGenerator
@@ -163,6 +164,19 @@ def class_of(name: str) -> Any:
         if is_among(name, cls.names()):
             return cls
     raise unknown_target(name)
+
+
+def check_options(made: Any, name: str, options: Iterable[str]) -> None:
+    """Raise TargetError for an option that targets of the class ``made`` do not take."""
+    if not options:
+        return
+    parameters = inspect.signature(made).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            said = f"target {name!r} has no option {option!r}"
+            raise TargetError(not_among(said, option, list(parameters)[1:]))
 
 
 def class_of_key(key: str) -> Any:

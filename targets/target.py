@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from schedlang.errors import SchedlangError, TargetError
+from schedlang.files import as_path
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
@@ -53,7 +54,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
     on_host: whether its programs are called in this process, on arrays in the memory of the host.
     code_forms: the forms of code that ``code`` writes for it: ``("assembly",)``.
 
-    Raises ``TargetError`` for an unknown name, and lists those there are.
+    Raises ``TargetError`` for an unknown name or option, and lists those there are.
     """
 
     __slots__ = ()
@@ -62,9 +63,11 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
     on_host: ClassVar[bool] = False
     code_forms: ClassVar[tuple[str, ...]] = ()
 
-    def __new__(cls, name: str = "cpu", *_: Any, **__: Any) -> Any:
+    def __new__(cls, name: str = "cpu", *_: Any, **options: Any) -> Any:
         """Make an instance of the kind that has this name."""
-        return super().__new__(kinds.class_of(name) if cls is Target else cls)
+        made = kinds.class_of(name) if cls is Target else cls
+        kinds.check_options(made, name, options)
+        return super().__new__(made)
 
     @classmethod
     def from_name(cls, name: str) -> Target:
@@ -257,7 +260,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         not load, and ``BuildError``, also when there is no C compiler to link with.
         """
         generator = self.code_generator(self.spec())
-        return library.write(mod, generator, Path(path), self.deployment())
+        return library.write(mod, generator, as_path(path), self.deployment())
 
     def export_c(
         self,

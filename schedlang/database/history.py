@@ -22,7 +22,7 @@ from schedlang.database.run import Run
 from schedlang.database.trace_events import TraceEvents
 from schedlang.database.trials import TrialRow, trial_rows
 from schedlang.errors import SchedlangError
-from schedlang.files import write_text
+from schedlang.files import as_path, write_text
 from schedlang.measurement.phase import Phase
 
 if TYPE_CHECKING:
@@ -163,6 +163,6 @@ class RunHistory:
         made = TraceEvents(self.name, self.records, self.trials, self.phases, self.seconds_at)
         said = {"search": self.run.search, "seed": str(self.run.seed), "notes": self.run.notes}
         document = {"traceEvents": made.events(), "displayTimeUnit": "ms", "otherData": said}
-        written = Path(path)
+        written = as_path(path)
         write_text(written, json.dumps(document, allow_nan=False), "the time line")
         return written

@@ -190,6 +190,8 @@ class Recorder(ProgramState):
         named: dict[str, Any] = {}
         for parameter, value in zip(kind.parameters, args, strict=True):
             try:
+                if parameter.variadic and not value and isinstance(kind, Primitive):
+                    raise BadArgument("takes one loop or more, and there is none")
                 named[parameter.name] = parameter.argument.accept(self, value, named)
             except BadArgument as error:
                 raise bad_argument(kind, args, parameter.name, error) from error.__cause__

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Database, Record, opened_database
 from schedlang.errors import DatabaseError
+from schedlang.files import as_path
 from schedlang.formats.document import short
 from schedlang.formats.python import comment
 from schedlang.interpreters.to_tvm import TVMForm
@@ -69,7 +70,7 @@ def export_json(
     if n is not None and n < 1:
         raise ValueError(f"n={n}; give 1 or more, or None for all")
     wanted = None if workload is None else as_workload(workload).key
-    place = Path(folder)
+    place = as_path(folder)
     with opened_database(database, read_only=True) as opened:
         try:
             place.mkdir(parents=True, exist_ok=True)

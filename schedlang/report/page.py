@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from schedlang.files import write_text
+from schedlang.files import as_path, write_text
 from schedlang.report.datasets import script_json
 from schedlang.report.vega import VegaScript
 from schedlang.report.views.view import View
@@ -33,6 +33,7 @@ def render(
     **values: Any,
 ) -> Path:
     """Write a page: a template, the views and values in it, and the data of its scripts."""
+    title = str(title)
     charts = {chart.name: chart.spec for view in views for chart in view.charts}
     text = script_json({**data, "charts": charts})
     scripts = (vega.text(), _page_script())
@@ -54,7 +55,7 @@ def render(
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """Return the path of a page; FileNotFoundError where its folder is not there."""
-    found = Path(path)
+    found = as_path(path)
     if not found.parent.is_dir():
         raise FileNotFoundError(
             f"{found}: there is no folder {str(found.parent)!r}; make it, or give another path"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import WorkloadError
+from schedlang.files import as_path
 from schedlang.measurement import describe_latency
 from schedlang.printed import count_text, show_text
 from schedlang.shapes import stored
@@ -196,7 +197,7 @@ class ShapeSet:
         written = stored.document(
             self.template, self.target.key, self.names, self.points, self.ranges
         )
-        return stored.write(Path(path), written)
+        return stored.write(as_path(path), written)
 
     @classmethod
     def load(
@@ -213,7 +214,7 @@ class ShapeSet:
         """
         machine = as_target(target)
         made = Template(template)
-        names, points, ranges = stored.read(Path(path), made, machine.key)
+        names, points, ranges = stored.read(as_path(path), made, machine.key)
         return cls(made, machine, names, points, ranges, {}, 0, 0.0)
 
     @property

@@ -56,6 +56,11 @@ class Parameter:
     scope: str = "global"
 
 
+def is_module(given: object) -> bool:
+    """Whether it is one of TVM's modules."""
+    return isinstance(given, IRModule)
+
+
 def named_functions(mod: IRModule) -> dict[str, tirx.PrimFunc]:
     """Return the PrimFuncs of a module by global name, in name order."""
     found = {

@@ -83,6 +83,11 @@ class Workload:
     _held: HeldProgram = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not program.is_module(self.mod):
+            raise WorkloadError(
+                f"workload {self.name!r}: mod is an IRModule with one PrimFunc, and no "
+                f"{type(self.mod).__name__}; sl.workloads.as_workload takes other programs"
+            )
         functions = program.named_functions(self.mod)
         if len(functions) != 1:
             raise WorkloadError(

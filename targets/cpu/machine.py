@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,8 @@ class CPUMachine(Target):
             "max_unrolled": max_unrolled,
         }
         given = {key: number for key, number in numbers.items() if number is not None}
-        attributes = None if attributes is None else tuple(attributes)
+        if isinstance(attributes, Iterable) and not isinstance(attributes, str):
+            attributes = tuple(attributes)
         for key, value in resolve(name, mcpu, triple, attributes, machine, given).items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "kind", "cpu")

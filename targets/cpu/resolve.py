@@ -58,6 +58,14 @@ def resolve(
     name = full_name(name, NAMES)
     for key, number in numbers.items():
         _check_number(name, key, number)
+    if attributes is not None and not isinstance(attributes, tuple):
+        raise TargetError(
+            f"target {name!r}: attributes={attributes!r}; give a tuple of features, such as "
+            '("+avx512vnni", "-sve")'
+        )
+    for key, value in (("mcpu", mcpu), ("triple", triple), ("machine", machine)):
+        if value is not None and not isinstance(value, str):
+            raise TargetError(f"target {name!r}: {key}={value!r}; give LLVM's name of it as text")
     if name in NAMED:
         code = _named_code(NAMED[name], mcpu, triple, attributes, machine)
     else:
@@ -189,7 +197,7 @@ def _check_cpu(name: str, mcpu: str, triple: str) -> None:
 def _check_attributes(name: str, mcpu: str, triple: str, attributes: tuple[str, ...]) -> None:
     """Refuse features without a sign, and unknown ones, which LLVM itself ignores."""
     for text in attributes:
-        if text[:1] not in ("+", "-"):
+        if not isinstance(text, str) or text[:1] not in ("+", "-"):
             raise TargetError(
                 f"target {name!r}: attributes={attributes!r}; give features with a sign, such as "
                 '("+avx512vnni", "-sve")'

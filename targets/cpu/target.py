@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
+from schedlang.files import as_path
 from schedlang.spaces.space import Space
 from schedlang.targets import host
 from schedlang.targets.cpu import features, kinship
@@ -151,6 +152,7 @@ class CPUTarget(CPUMachine):
         compiler: str | None = None,
     ) -> Path:
         """Compile ``mod`` into a library for C, see ``Target.export_c``."""
+        signatures = signatures_of(mod)
         for func in program.named_functions(mod).values():
             for one in program.parameters(func):
                 if not one.compact:
@@ -158,9 +160,9 @@ class CPUTarget(CPUMachine):
         generator = self.code_generator(self.spec())
         return write_c(
             lambda: compile_module(mod, generator, check_arguments=False),
-            signatures_of(mod),
+            signatures,
             self.deployment(),
-            Path(path),
+            as_path(path),
             name=name,
             compiler=compiler,
         )

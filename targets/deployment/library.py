@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import FileError
+from schedlang.files import as_path
 from schedlang.targets import kinds
 from schedlang.targets.deployment.c.loading import entries_of
 from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
@@ -43,8 +44,8 @@ def load_program(mod: TensorProgram, generator: CodeGenerator, threads: int = 0)
 
     ``threads`` is the number of threads of parallel loops; 0 leaves TVM's thread pool as it is.
     """
-    executable = compile_module(mod, generator)
     signatures = signatures_of(mod)
+    executable = compile_module(mod, generator)
     if threads and any(signature.parallel for signature in signatures):
         use_threads(threads)
     return CompiledProgram(
@@ -112,7 +113,7 @@ def load(path: str | Path, *, threads: int | None = None) -> CompiledProgram:
     """
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise LibraryError(f"threads={threads!r}; give a number of threads from 1, or None")
-    path = Path(path)
+    path = as_path(path)
     if not path.is_file():
         found = "it is a folder" if path.is_dir() else "there is no such file"
         raise LibraryError(f"cannot load {path}: {found}")

@@ -15,6 +15,9 @@ from schedlang.tvm.values import tensor_bytes
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorFunction, TensorProgram
 
+_MOST = 60
+"""Characters of what is no program that an error shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -100,7 +103,15 @@ class Signature:
 
 
 def signatures_of(mod: TensorProgram) -> tuple[Signature, ...]:
-    """Return the signatures of the functions that a compiled module exports."""
+    """Return the signatures of the functions that a compiled module exports.
+
+    TypeError for what is no module.
+    """
+    if not program.is_module(mod):
+        raise TypeError(
+            "a program to compile is an IRModule, such as schedule.mod or workload.mod, not "
+            f"{repr(mod)[:_MOST]} ({type(mod).__name__})"
+        )
     functions = program.named_functions(mod).values()
     found = [_signature(func) for func in functions if program.symbol(func)]
     return tuple(sorted(found, key=_order))

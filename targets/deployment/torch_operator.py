@@ -20,7 +20,7 @@ _NUMBERS |= {f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16,
 def as_torch_op(function: Callable[..., None], signature: Signature, name: str) -> Any:
     """Register a function as an operator; see ``CompiledFunction.as_torch_op``."""
     torch = require("torch", "an operator of torch")
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LibraryError(f"{name!r} is no name of an operator; such as 'mylib::gemm'")
     if not any(one.shape is not None and one.role != "output" for one in signature.parameters):
         raise LibraryError(f"{signature} takes no tensor, and operators of torch do")

@@ -95,6 +95,8 @@ PRIMITIVES = [
     Mistake("by name", on_loops(lambda s, it: s.split("i", [4])), REFUSED, "not str 'i'"),
     Mistake("another's", on_loops(splits_foreign), REFUSED, "a handle of another schedule"),
     Mistake("a list", on_loops(lambda s, it: s.reorder(it)), REFUSED, "pass one of them"),
+    Mistake("no loop", on_loops(lambda s, it: s.reorder()), REFUSED, "one loop or more"),
+    Mistake("fuses none", on_loops(lambda s, it: s.fuse()), REFUSED, "one loop or more"),
     Mistake("fuses far", on_loops(lambda s, it: s.fuse(it[0], it[2])), REFUSED, "not the parent"),
     Mistake("sums", on_loops(lambda s, it: s.vectorize(it[2])), REFUSED, "k in 16"),
     Mistake("thread", on_loops(lambda s, it: s.bind(it[0], "block")), REFUSED, "not 'block'"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.mistakes.mistake import Mistake
-from tests.mistakes.of_results import RESULTS
+from tests.mistakes.of_commands import COMMANDS
+from tests.mistakes.of_results import FILES, RESULTS
 from tests.mistakes.of_runs import EXTENSIONS, TUNE
 from tests.mistakes.of_spaces import PRIMITIVES, SPACES
 
@@ -20,6 +21,8 @@ ROWS = [
         ("primitive", PRIMITIVES),
         ("tune", TUNE),
         ("extension", EXTENSIONS),
+        ("file", FILES),
+        ("command", COMMANDS),
         ("result", RESULTS),
     )
     for mistake in table
@@ -47,4 +50,4 @@ def test_a_mistake_is_answered(
 
 
 def test_there_are_many() -> None:
-    assert len({row.id for row in ROWS}) == len(ROWS) >= 100
+    assert len({row.id for row in ROWS}) == len(ROWS) >= 180

@@ -180,15 +180,14 @@ NETWORK = (
 )
 
 
-def check_network(what: str, words: Sequence[str]) -> None:
+def check_network(what: str, words: Sequence[str], options: Mapping[str, bool]) -> None:
     """UsageError for words that name no network, as far as that is known without TVM."""
     sizes = sizes_of(words)
     path, name = split_name(what)
     if not is_python(what):
         if not what.endswith(".onnx"):
             raise UsageError(f"{what!r} is no network; give an .onnx file, or file.py:function")
-        if sizes:
-            raise UsageError(f"{what} takes no sizes")
+        check_names({}, what, sizes, options)
     elif not name:
         raise UsageError(f"{path}: name the function that returns the model, as {path}:function")
     existing_file(Path(path))
@@ -198,7 +197,7 @@ def network_of(
     what: str, words: Sequence[str], options: Mapping[str, bool], layout: str
 ) -> Network | NetworkSet:
     """Return the network that ``what`` names, called with its sizes, or one at several sizes."""
-    check_network(what, words)
+    check_network(what, words, options)
     if not is_python(what):
         return sl.import_network(what, layout=layout)
     sizes, (_, name) = sizes_of(words), split_name(what)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from schedlang.cli.verb import UsageError
@@ -106,12 +106,23 @@ def check_names(
             raise UsageError(
                 f"{_option(size)} is an option of the command, not a size: put it before --"
             )
-        close = difflib.get_close_matches(_option(size), known, n=1, cutoff=_NEAR)
+        close = _near(size, known)
         hint = f"; did you mean {close[0]}?" if close else ""
         takes = "" if close and close[0][2:] in options else f" {_takes(parameters, name)}"
         if takes and not close:
             takes = f".{takes}"
         raise UsageError(f"no option {_option(size)}{hint}{takes}")
+
+
+def misspelt(words: Sequence[str], options: Iterable[str]) -> str:
+    """Return ``"; did you mean --library?"`` for an option that is nearly one; else nothing."""
+    known = [_option(one) for one in options]
+    close = [one for size in sizes_of(words) for one in _near(size, known)]
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _near(size: str, known: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(_option(size), known, n=1, cutoff=_NEAR)
 
 
 def value_of(text: str, annotated: str = "") -> Any:

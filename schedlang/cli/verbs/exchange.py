@@ -13,6 +13,7 @@ from schedlang.cli import options
 from schedlang.cli.chosen import chosen
 from schedlang.cli.exported import SpaceFiles, export_space
 from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.naming.sizes import misspelt
 from schedlang.cli.naming.stored import (
     Named,
     check_for_c,
@@ -108,6 +109,7 @@ def export(
         raise UsageError(
             "give --library FILE or --metaschedule FOLDER, or --frozen FILE; of a recorded space, "
             "--t4 FILE, --t1 FILE or --kernel-tuner FILE"
+            + misspelt(context.args, option_names(context))
         )
     if database is None:
         raise UsageError("give --database FILE: the database to read")

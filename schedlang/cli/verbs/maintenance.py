@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,11 +74,11 @@ def merge(
     for source in sources:
         if existing(source).resolve() == into.resolve():
             raise UsageError(f"{source} cannot be merged into itself")
-    merged = {}
-    with open_database(into) as target:
-        for source in sources:
-            with opened(source) as held:
-                merged[str(source)] = merge_databases(held, target)
+    with ExitStack() as stack:
+        # All are read before the file is made.
+        held = {str(source): stack.enter_context(opened(source)) for source in sources}
+        target = stack.enter_context(open_database(into))
+        merged = {source: merge_databases(one, target) for source, one in held.items()}
     text = "\n".join(f"{source}: {one}" for source, one in merged.items())
     return Answer(text, {"into": str(into), "merged": merged})
 

@@ -44,7 +44,7 @@ def tune_network(
     if library is not None:
         writable(library)
     # Words first: TVM, which the rest needs, takes seconds to import.
-    check_network(what, context.args)
+    check_network(what, context.args, option_names(context))
     check_words(TUNE_NETWORK, words)
     network = network_of(what, context.args, option_names(context), layout)
     _check_sizes(network, library, c, "--library")
@@ -114,7 +114,7 @@ def compile_network(
         writable(output)
     if database is not None:
         existing(database)
-    check_network(what, context.args)
+    check_network(what, context.args, option_names(context))
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
     _check_sizes(network, output, c, "--output")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedlang.files import as_path
 from schedlang.networks.compiled import tensors
 from schedlang.networks.compiled.building import Built
 from schedlang.networks.compiled.c_library import Size, write_networks
@@ -182,7 +183,7 @@ class CompiledNetwork:
         ``docs/networks.md`` shows how. Raises ``LibraryError`` for a folder that is not there and a
         name that TVM does not load, and ``BuildError``, also without a C compiler to link with.
         """
-        path = Path(path)
+        path = as_path(path)
         check_destination(path, codegen.SHARED_SUFFIXES)
         library.link(
             self._built.code.with_stored(GETTER),
@@ -200,7 +201,7 @@ class CompiledNetwork:
         Raises ``BuildError`` also for a network with an operator that only TVM's machine runs.
         """
         return write_networks(
-            [self.in_library()], self.target, Path(path), name=name, compiler=compiler
+            [self.in_library()], self.target, as_path(path), name=name, compiler=compiler
         )
 
     def in_library(self, label: str = "") -> Size:

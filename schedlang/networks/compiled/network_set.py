@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from schedlang.errors import NetworkError
+from schedlang.files import as_path
 from schedlang.networks.compiled.c_library import write_networks
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.compiled.summary import Summary
@@ -147,7 +148,7 @@ class CompiledNetworkSet(Sequence[CompiledNetwork]):
         """
         pairs = zip(self._compiled, self.sizes, strict=True)
         sizes = [one.in_library(label) for one, label in pairs]
-        return write_networks(sizes, self.target, Path(path), name=name, compiler=compiler)
+        return write_networks(sizes, self.target, as_path(path), name=name, compiler=compiler)
 
     @overload
     def __getitem__(self, place: int) -> CompiledNetwork: ...

@@ -17,6 +17,7 @@ from schedlang.database.reading import opened_for_reading
 from schedlang.database.sqlite.place import BESIDE, beside, check_name
 from schedlang.database.sqlite.schema import FROZEN_ID
 from schedlang.errors import DatabaseError
+from schedlang.files import as_path
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.lookup.own_records import RECORDS
 
@@ -69,8 +70,8 @@ def freeze(
 
     DatabaseError where the file exists already, cannot be written, or would be empty.
     """
+    place, machine = as_path(path), as_target(target)
     check_name(path)
-    place, machine = Path(path), as_target(target)
     if os.path.lexists(place):
         raise DatabaseError(f"{place}: it exists, and a frozen file is final; choose another path")
     for left in (beside(place, suffix) for suffix in BESIDE):

@@ -111,7 +111,8 @@ def _name_in(library: str, signature: Signature) -> str:
 
 def check_name(name: str) -> None:
     """Raise LibraryError for what cannot be the name of a function in C."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in _RESERVED:
+    known = isinstance(name, str) and name not in _RESERVED
+    if not known or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise LibraryError(
             f"{name!r} cannot be the name of a function in C: give the file another name, or name="
         )

@@ -40,6 +40,8 @@ class Toolchain:
     """
 
     def __init__(self, compiler: str | None, folder: Path) -> None:
+        if compiler is not None and not isinstance(compiler, str):
+            raise BuildError(f"compiler={compiler!r}; give the command of a C compiler as text")
         wanted = shlex.split(compiler or os.environ.get("CC") or "")
         tried = wanted[:1] or _COMPILERS
         found = next(filter(None, map(shutil.which, tried)), None)

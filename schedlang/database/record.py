@@ -14,6 +14,7 @@ from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.finals import DRIFT
 from schedlang.measurement.measurement import no_latency
+from schedlang.printed import html_method
 
 UNSCHEDULED = "unscheduled"
 """``search`` of the record of the unscheduled program, which is no candidate of a search."""
@@ -83,6 +84,8 @@ class Record:
     run_id: int | None = None
     proposal: int | None = None
     disturbance: Disturbance | None = None
+
+    _repr_html_ = html_method("record")
 
     def __post_init__(self) -> None:
         if self.ok and not self.samples:

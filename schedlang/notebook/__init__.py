@@ -15,7 +15,12 @@ __all__ = ["html_of"]
 def html_of(kind: str, value: object) -> str | None:
     """Return a value as HTML by ``schedlang/notebook/<kind>.py``.
 
-    None where a notebook shall show its text instead.
+    None where a notebook shall show its text instead, also for a value that cannot be shown: an
+    error would hide the text too.
     """
-    shown: str | None = import_module(f"{__name__}.{kind}").html_of(value)
+    writer = import_module(f"{__name__}.{kind}")
+    try:
+        shown: str | None = writer.html_of(value)
+    except Exception:
+        return None
     return shown

@@ -19,6 +19,17 @@ _MOST = 9_000
 
 def html_of(trace: Trace) -> str:
     """Return the lines of ``print(trace)``: the first ones at once, more of them folded."""
+    workload = "" if trace.workload is None else f" of {clipped(trace.workload.name)}"
+    counts = (
+        count_text(len(trace), "instruction"),
+        count_text(len(trace.decisions), "decision"),
+        count_text(len(trace.choices), "choice"),
+    )
+    return card(f"Trace{workload}", ", ".join(counts), *lines_of(trace))
+
+
+def lines_of(trace: Trace) -> list[Markup]:
+    """Return the lines alone."""
     lines = [_line(text, step) for text, step in statements(trace.instructions)]
     kept = _fitting(lines)
     # One or two lines are not worth a fold.
@@ -29,13 +40,7 @@ def html_of(trace: Trace) -> str:
         parts.append(folded(f"{len(rest)} more lines", _block(rest)))
     if missing := len(lines) - len(kept):
         parts.append(line(f"And {missing:,} more lines:", code("print(trace)"), kind="foot"))
-    workload = "" if trace.workload is None else f" of {clipped(trace.workload.name)}"
-    counts = (
-        count_text(len(trace), "instruction"),
-        count_text(len(trace.decisions), "decision"),
-        count_text(len(trace.choices), "choice"),
-    )
-    return card(f"Trace{workload}", ", ".join(counts), *parts)
+    return parts
 
 
 def _fitting(lines: list[Markup]) -> list[Markup]:

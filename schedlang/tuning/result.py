@@ -52,6 +52,8 @@ class Best:
     finals: Finals | None = field(default=None, repr=False)
     runner_up: Record | None = field(default=None, repr=False)
 
+    _repr_html_ = html_method("program")
+
     def __getstate__(self) -> dict[str, Any]:
         # The schedule is made again where it is needed: TVM's cannot be stored.
         return {name: value for name, value in vars(self).items() if name != "schedule"}

@@ -24,6 +24,7 @@ from schedlang.report.numbers import (
     speedup_text,
 )
 from schedlang.spaces.sketch import Sketches
+from schedlang.tuning.explaining import DecisionEffect, Explanation
 from tests.networks.tuning.test_tune_network import Refusing, Table, mlp, tune
 from tests.report.hostile import ATTACK, make_hostile
 from tests.report.synthetic import FASTEST, make_history
@@ -315,6 +316,78 @@ def test_a_compiled_network_says_what_runs_its_tasks(network_result: sl.NetworkR
         assert cells(text) in page.text
 
 
+def matched(result: sl.TuneResult, **fields: Any) -> sl.Match:
+    """What a look-up finds of a run."""
+    with sl.open_database() as database:
+        result.save(database)
+        found = sl.best(WORKLOAD, database=database)
+    assert found is not None
+    return dataclasses.replace(found, **fields)
+
+
+def test_a_best_program_has_its_latency_and_its_schedule(result: sl.TuneResult) -> None:
+    best = result.best
+    page = shown(best)
+    assert best.finals is not None and best.confidence_interval is not None
+    assert cells(f"latency {latency_text(best.latency)}") in page.text
+    assert cells(f"to {latency_text(best.confidence_interval.high)}") in page.text
+    assert f"{len(best.trace)} instructions" in page.text and page.tags["details"]
+    assert "random, seed 0" in page.text
+
+
+def test_a_match_has_its_kind_and_notes(result: sl.TuneResult) -> None:
+    page = shown(matched(result, notes=("another toolchain", "another machine")))
+    assert "match same" in page.text and "another toolchain; another machine" in page.text
+    assert result.best.record.target_key in page.text
+
+
+def test_the_unscheduled_program_is_said_to_be_the_best(result: sl.TuneResult) -> None:
+    record = dataclasses.replace(result.best.record, search="unscheduled")
+    trace = sl.Schedule(WORKLOAD).trace
+    page = shown(dataclasses.replace(result.best, record=record, trace=trace))
+    assert "keep the program as it is" in page.text and not page.tags["details"]
+
+
+def test_a_record_has_its_status_and_latency(result: sl.TuneResult) -> None:
+    record = result.best.record
+    page = shown(record)
+    assert cells(f"latency {latency_text(record.latency)}, median of") in page.text
+    assert "status ok" in page.text and record.toolchain_key in page.text
+    failed = dataclasses.replace(
+        record, status=sl.Status.RUN_ERROR, message="it crashed", stderr="core dumped\n" * 999
+    )
+    page = shown(failed)
+    assert "status run_error" in page.text and "message it crashed" in page.text
+    assert "latency" not in page.text and "core dumped" in page.text
+
+
+@pytest.mark.parametrize("created", [float("nan"), float("inf"), -1e300, 0.0])
+def test_a_record_of_any_time_is_shown(result: sl.TuneResult, created: float) -> None:
+    bare = dataclasses.replace(
+        result.best.record, created=created, seed=None, run_id=None, id=None, provenance={}
+    )
+    assert "None" not in shown(bare).text
+
+
+def test_an_explanation_has_the_decisions_that_matter() -> None:
+    effects = [
+        DecisionEffect(f"site{k}", (k, "x" * 999), 3, None, 1.5, 1.2, 1.8, 4) for k in range(20)
+    ]
+    page = shown(Explanation("It is fast.", effects, ["near " * 999], ["few"] * 99, 40))
+    assert "It is fast." in page.text and "site0" in page.text and "site19" not in page.text
+    assert "1.50x the time (1.20 to 1.80)" in page.text and "8 decisions more" in page.text
+    assert "Doubt: few" in page.text and "from 40 candidates" in page.text
+
+
+def test_what_cannot_be_shown_is_shown_as_text(result: sl.TuneResult) -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("it is broken")
+
+    effect = DecisionEffect("site", Broken(), 3, None, 1.5, 1.2, 1.8, 4)
+    assert Explanation("It is fast.", [effect])._repr_html_() is None
+
+
 def test_a_comparison_has_medians_and_ratios() -> None:
     found = sl.report.compare({"a": slower(HISTORY, 1.5), "b": HISTORY})
     page = shown(found)
@@ -369,6 +442,25 @@ def attacked(attack: str) -> list[Any]:
         dataclasses.replace(measured, tasks=tasks, finished=attack),
         measured.compile(verify=False),
         sl.report.compare({"a": hostile, attack: slower(hostile, 1.1)}),
+        *attacked_programs(attack),
+    ]
+
+
+def attacked_programs(attack: str) -> list[Any]:
+    found = sl.tune(WORKLOAD, trials=4, seed=0, search="random", measurer=Table())
+    texts: dict[str, Any] = dict.fromkeys(
+        ("workload_name", "target_key", "toolchain_key", "search", "program_key"), attack
+    )
+    record = dataclasses.replace(found.best.record, **texts)
+    effect = DecisionEffect(attack, attack, 3, None, 1.5, 1.2, 1.8, 4)
+    return [
+        record,
+        dataclasses.replace(
+            record, status=sl.Status.BUILD_ERROR, samples=(), message=attack, stderr=attack
+        ),
+        dataclasses.replace(found.best, record=record),
+        matched(found, record=record, notes=(attack,)),
+        Explanation(attack, [effect], [attack], [attack], 3),
     ]
 
 

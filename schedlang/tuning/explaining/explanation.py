@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.printed import show_text
+from schedlang.printed import html_method, show_text
 from schedlang.tuning.explaining.importance import Importance
 
 # Decisions that explain less are not named one by one.
@@ -91,6 +91,7 @@ class Explanation:
     candidates: int = 0
 
     _repr_pretty_ = show_text
+    _repr_html_ = html_method("explanation")
 
     def __str__(self) -> str:
         lines = [self.summary]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.database import Record, Timing
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
+from schedlang.printed import html_method
 from schedlang.targets import Target
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
@@ -50,6 +51,8 @@ class Match:
     _target: Target = field(repr=False)
     _order: tuple[int, ...] = field(repr=False)
     timing: Timing = field(repr=False)
+
+    _repr_html_ = html_method("program")
 
     @property
     def unscheduled(self) -> bool:

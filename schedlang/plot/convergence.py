@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 
 from schedlang.database.history import RunHistory
 from schedlang.database.trials import TrialRow, gains
+from schedlang.plot.seeds import Over, Seeds, median_steps, seeds_of
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.style import (
     BLUE,
@@ -32,7 +33,6 @@ from schedlang.plot.style import (
 )
 from schedlang.plot.tables.machine import machine_limits
 
-Over = Literal["trials", "seconds"]
 Rows = Mapping[str, Sequence[TrialRow]]
 """The trials of runs by name."""
 
@@ -60,16 +60,22 @@ def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
     time that the machine's peak allows. A trial is uncertain where other work disturbed most of its
     samples.
 
+    A list of runs in a dict is one curve: runs of one kernel with several seeds. Its line is the
+    median of their best latencies so far, and its band goes from the fastest to the slowest of
+    them. It begins where all of them have a latency; a run that ended keeps its best.
+
     Parameters
     ----------
-    runs: what ``tune`` returns or a ``RunHistory``, several in a list, or several in a dict by
-        name.
+    runs: what ``tune`` returns or a ``RunHistory``, several in a list, or several, or lists of
+        them, in a dict by name.
     over: ``"trials"`` or wall ``"seconds"`` of the run.
 
-    ValueError where no candidate has a latency.
+    ValueError where no candidate has a latency, and for a curve with runs of several kernels.
     """
     if over not in ("trials", "seconds"):
         raise ValueError(f'over={over!r}; give "trials" or "seconds"')
+    if (seeds := seeds_of(runs)) is not None:
+        return styled(_seeds_chart(seeds, over), "Best latency so far: median and range of seeds")
     histories = histories_of(runs)
     if not _latencies(rows_of(histories)):
         raise ValueError(f"{', '.join(histories)}: {NO_LATENCY}")
@@ -78,12 +84,29 @@ def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
     return styled(chart, f"{title}: {next(iter(histories))}" if len(histories) == 1 else title)
 
 
+def _seeds_chart(seeds: Seeds, over: Over) -> alt.LayerChart:
+    histories = {f"{name} {k}": run for name, runs in seeds.items() for k, run in enumerate(runs)}
+    channels = _channels(histories, over, rows_of(histories), several=True)
+    unit = channels.unit
+    tips = [
+        *channels.tips[:1],
+        channels.tips[1 if over == "trials" else 2],
+        channels.tips[3],
+        alt.Tooltip("low:Q", title=f"Fastest ({unit.name})", format=",.4~r"),
+        alt.Tooltip("high:Q", title=f"Slowest ({unit.name})", format=",.4~r"),
+        alt.Tooltip("runs:Q", title="Runs"),
+    ]
+    channels = replace(channels, runs=list(seeds), tips=tips)
+    layers = _best_layers(channels, inline("steps", lambda: median_steps(seeds, over, unit)))
+    return alt.LayerChart(layer=layers).properties(width=WIDTH, height=HEIGHT)
+
+
 def convergence_chart(
     histories: Mapping[str, RunHistory], over: Over, source: Source
 ) -> alt.LayerChart:
     """Return the chart without its style."""
     rows = rows_of(histories)
-    channels = _channels(histories, over, rows)
+    channels = _channels(histories, over, rows, several=len(histories) > 1)
     layers = _best_layers(channels, source("steps", lambda: _steps(rows, channels.unit)))
     if not channels.several:
         [history] = histories.values()
@@ -123,10 +146,7 @@ class _Channels:
     in_time: str
     runs: list[str]
     kinds: Mapping[str, str]
-
-    @property
-    def several(self) -> bool:
-        return len(self.runs) > 1
+    several: bool
 
     def color(self) -> alt.Color:
         if self.several:
@@ -141,7 +161,9 @@ class _Channels:
         )
 
 
-def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _Channels:
+def _channels(
+    histories: Mapping[str, RunHistory], over: Over, rows: Rows, *, several: bool
+) -> _Channels:
     unit = unit_of(rows)
     ends = [row.seconds for of_one in rows.values() for row in of_one]
     time = duration_unit(max(ends, default=0.0))
@@ -162,14 +184,14 @@ def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _C
         alt.Tooltip("seconds:Q", title="Wall time (s)", format=",.2f"),
         alt.Tooltip("latency:Q", title=f"Latency in the search ({unit.name})", format=",.4~r"),
     ]
-    if len(histories) > 1:
+    if several:
         tips.insert(0, alt.Tooltip("run:N", title="Run"))
     low, y = alt.Y("low:Q", **options), alt.Y("latency:Q", **options)
     shown = [row for of_one in rows.values() for row in of_one if row.number is not None]
     found = {_BEST, _TRIAL, *map(_kind, shown)}
     kinds = {kind: color for kind, color in _KINDS.items() if kind in found}
     in_time = f"datum.seconds * {time.scale}"
-    return _Channels(x, y, low, tips, unit, in_time, list(histories), kinds)
+    return _Channels(x, y, low, tips, unit, in_time, list(histories), kinds, several)
 
 
 def _best_layers(channels: _Channels, data: Any) -> list[alt.Chart]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
 from schedlang.measurement import Status
 from schedlang.plot.medians import bests_chart
 from schedlang.plot.sources import histories_of, names_of
-from schedlang.plot.style import Unit, inline
+from schedlang.plot.style import Unit, inline, significant
 from schedlang.plot.timeline import COLORS
 from schedlang.report.views.context import Context
 from schedlang.report.views.importance import importance_view
@@ -52,6 +53,71 @@ def test_several_runs_are_named() -> None:
     [steps] = rows_of(sl.plot.convergence({"a": HISTORY, "b": other}))
     assert {row["run"] for row in steps} == {"a", "b"}
     assert len({row["run"] for row in rows_of(sl.plot.importance([HISTORY, other]))[0]}) == 2
+
+
+def seeds(count: int = 5, trials: int = 40) -> list[RunHistory]:
+    return [make_history(trials, seed) for seed in range(count)]
+
+
+@pytest.mark.parametrize("over", ["trials", "seconds"])
+def test_seeds_of_a_kernel_are_a_median_and_a_band(over: str) -> None:
+    """At each step, the median, the least and the largest of what the runs have by then."""
+    runs, others = seeds(), seeds(3, 20)
+    chart = sl.plot.convergence({"tree": runs, "one": others[0], "random": others}, over=over)
+    [steps] = rows_of(chart)
+    assert {row["run"] for row in steps} == {"tree", "one", "random"}
+    of_tree = [row for row in steps if row["run"] == "tree"]
+    place = "trial" if over == "trials" else "seconds"
+    for row in of_tree:
+        best = []
+        for run in runs:
+            there = [
+                one
+                for one in run.rows
+                if one.latency is not None
+                and (one.number if over == "trials" else significant(one.seconds)) <= row[place]
+            ]
+            best.append(min(one.latency for one in there if one.latency is not None))
+        scale = of_tree[-1]["low"] / min(
+            one.latency for run in runs for one in run.rows if one.latency is not None
+        )
+        assert row["latency"] == pytest.approx(statistics.median(best) * scale, rel=1e-4)
+        assert row["low"] == pytest.approx(min(best) * scale, rel=1e-4)
+        assert row["high"] == pytest.approx(max(best) * scale, rel=1e-4)
+    assert [row[place] for row in of_tree] == sorted(row[place] for row in of_tree)
+    medians = [row["latency"] for row in of_tree]
+    assert medians == sorted(medians, reverse=True) and len(set(medians)) > 2
+    assert any(row["low"] < row["latency"] < row["high"] for row in of_tree)
+    own = [row for row in steps if row["run"] == "one"]
+    assert all(row["low"] == row["latency"] == row["high"] for row in own)
+
+
+def test_a_run_that_ended_keeps_its_best() -> None:
+    short, long = make_history(10, 0), make_history(60, 1)
+    [steps] = rows_of(sl.plot.convergence({"a": [short, long]}))
+    last = max(one.number for one in long.rows if one.number is not None)
+    assert steps[-1]["trial"] == last and steps[-1]["runs"] == 2
+    [legend] = {str(one) for one in colors_of(sl.plot.convergence({"a": [short, long]}))}
+    assert "'a'" in legend, "a curve alone is named too"
+
+
+def colors_of(chart: Any) -> list[Any]:
+    return [layer["encoding"]["color"]["scale"]["domain"] for layer in chart.to_dict()["layer"]]
+
+
+def test_seeds_are_of_one_kernel_and_each_has_a_latency() -> None:
+    other = dataclasses.replace(HISTORY.run, workload_key="f" * 16)
+    mixed = [HISTORY, dataclasses.replace(HISTORY, run=other, name="conv")]
+    with pytest.raises(ValueError, match="'a' has runs of 2 kernels: matmul, conv"):
+        sl.plot.convergence({"a": mixed})
+    with pytest.raises(ValueError, match="a: no candidate of seed 0 has a latency"):
+        sl.plot.convergence({"a": [HISTORY, EMPTY]})
+    with pytest.raises(ValueError, match="no run is given"):
+        sl.plot.convergence({"a": []})
+    with pytest.raises(TypeError, match="not int"):
+        sl.plot.convergence({"a": [HISTORY, 3]})
+    with pytest.raises(ValueError, match="two curves have the same name"):
+        sl.plot.convergence({1: [HISTORY], "1": [HISTORY]})
 
 
 def test_names_tell_runs_apart() -> None:

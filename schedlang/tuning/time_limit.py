@@ -1,6 +1,7 @@
 """End code of the user's that runs in this process when the seconds of a call are over.
 
-A module, a search or a cost model may not return. Python can raise an exception in a thread that
+A module, a search or a cost model may not return, in what a search proposes or in the programs that
+it starts from. Python can raise an exception in a thread that
 runs Python code; a call into C that does not return cannot be ended so.
 """
 
@@ -45,6 +46,14 @@ class OutOfTime(KeyboardInterrupt):
         others = [one for one in frames if not _is_own(one.filename)]
         last = (others or frames)[-1]
         return f"{last.name} ({Path(last.filename).name}:{last.lineno})"
+
+
+def before_the_end(budget: Budget, call: Callable[[], Returned]) -> Returned | None:
+    """Return what ``call`` returns; None where that is late, see ``within``."""
+    try:
+        return within(budget, call)
+    except OutOfTime:
+        return None
 
 
 def _is_own(file: str) -> bool:

@@ -12,6 +12,8 @@ import schedlang as sl
 from schedlang.tuning import time_limit
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.time_limit import OutOfTime, within
+from tests.networks.tuning.test_tune_network import Table, mlp
+from tests.networks.tuning.test_tune_network import tune as tune_network
 from tests.tuning.hosts.replaying import tune
 
 pytestmark = pytest.mark.timeout(120)
@@ -75,3 +77,20 @@ def test_nothing_strikes_after_the_block() -> None:
             struck += 1
         sum(range(1000))
     assert not [one for one in threading.enumerate() if one.name == "schedlang-time-limit"]
+
+
+def test_programs_that_are_made_before_a_search_begins_end_in_time() -> None:
+    """A search of a network starts from the default schedule, for which programs are drawn."""
+    made: list[float] = []
+
+    def slow(sch: sl.Schedule, block: sl.BlockRV) -> None:
+        made.append(time.monotonic())
+        time.sleep(0.4)
+        loop = sch.get_loops(block)[0]
+        sch.split(loop, sch.sample_perfect_tile(loop, 2, name="tile"))
+
+    space = sl.Space([sl.Module(slow, name="slow", at="block")], name="slow")
+    found = tune_network(mlp((32, 16)), Table(), space=space, trials=None, seconds=2.0)
+    late = [at for at in made if at > made[0] + 2.0]
+    assert found.finished.partition(" before")[0] == "2 s are over" and made
+    assert len(late) <= 3, "the program that is made then, of each thing that a task starts from"

@@ -36,6 +36,7 @@ from schedlang.tuning.resume import (
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.run import FINALS_SECONDS, TuningRun
 from schedlang.tuning.session.call import Call
+from schedlang.tuning.time_limit import before_the_end
 from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
@@ -229,7 +230,8 @@ class TaskRun:
             strategy.use_clock(call.budget.clock)
             if call.target.has_estimate:
                 strategy.use_estimate(call.target.estimated)
-            if first := self.task.first():
+            # Without time for them, none is proposed.
+            if first := before_the_end(call.budget, self.task.first):
                 strategy.suggest(first)
             return strategy
 
@@ -245,7 +247,8 @@ class TaskRun:
     @cached_property
     def default(self) -> Proposal | None:
         """What the task runs with when it is not tuned, where it takes part in the finals."""
-        schedule = None if self.task.default is None else self.task.default()
+        make = self.task.default
+        schedule = None if make is None else before_the_end(self._call.budget, make)
         if schedule is None or not len(schedule.trace):
             return None  # the unscheduled program takes part anyway
         return Proposal(DEFAULT_ID, schedule)

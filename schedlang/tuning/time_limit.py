@@ -1,8 +1,8 @@
 """End code of the user's that runs in this process when the seconds of a call are over.
 
 A module, a search or a cost model may not return, in what a search proposes or in the programs that
-it starts from. Python can raise an exception in a thread that
-runs Python code; a call into C that does not return cannot be ended so.
+it starts from. Python can raise an exception in a thread that runs Python code; a call into C that
+does not return cannot be ended so.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def median_steps(seeds: Seeds, over: Over, unit: Unit) -> list[dict[str, Any]]:
         begin = max(places[0] for places, _ in curves)
         end = max(_place(row, over) for run in runs for row in run.rows if row.number is not None)
         inside = {at for places, _ in curves for at in places if at >= begin}
-        median = None
+        median: float | None = None
         for at in sorted({*inside, begin, end}):
             now = [latencies[bisect_right(places, at) - 1] for places, latencies in curves]
             before, median = median, statistics.median(now)

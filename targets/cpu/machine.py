@@ -107,8 +107,9 @@ class CPUMachine(Target):
             "max_unrolled": max_unrolled,
         }
         given = {key: number for key, number in numbers.items() if number is not None}
-        if isinstance(attributes, Iterable) and not isinstance(attributes, str):
-            attributes = tuple(attributes)
+        listed: Any = attributes
+        if isinstance(listed, Iterable) and not isinstance(listed, str):
+            attributes = tuple(listed)
         for key, value in resolve(name, mcpu, triple, attributes, machine, given).items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "kind", "cpu")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.database.history import RunHistory
-from schedlang.plot.convergence import Over, convergence_chart
+from schedlang.plot.convergence import convergence_chart
+from schedlang.plot.seeds import Over
 from schedlang.printed import count_text
 from schedlang.report.datasets import Datasets
 from schedlang.report.numbers import duration_text, latency_text, percent_text

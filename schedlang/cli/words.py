@@ -67,6 +67,10 @@ OPERATORS: Mapping[str, Operator] = {
         "groups=4 batch=1 dtype=float32 out_dtype=None",
     ),
     "norm": Operator("NRM", "m=256 n=256 batch=1 dtype=float32"),
+    "quantized_matmul": Operator(
+        "quantized_matmul",
+        "n=1 m=1024 k=1024 bits=4 group=None zero_points=False dtype=float32 out_dtype=None",
+    ),
     "softmax": Operator("SFM", "m=256 n=256 dtype=float32"),
     "transpose_batch_matmul": Operator(
         "TBG",

@@ -80,10 +80,9 @@ def _unpacked(onnx: Any, node: Any, known: dict[str, Any]) -> np.ndarray:
     given = _attributes(onnx, node)
     steps, columns, block = given["K"], given["N"], given["block_size"]
     bits = given.get("bits", 4)
-    stored, scales, zeros = (
-        onnx.numpy_helper.to_array(known[name]) if name else None
-        for name in (*node.input[1:], "", "")[:3]
-    )
+    arrays = {name: onnx.numpy_helper.to_array(known[name]) for name in node.input[1:4] if name}
+    stored, scales, zeros = map(arrays.get, (*node.input[1:4], "")[:3])
+    assert stored is not None and scales is not None
     blocks = -(-steps // block)
     q = _integers(stored.reshape(columns, -1), bits)[:, : blocks * block]
     s = scales.reshape(columns, blocks, 1)

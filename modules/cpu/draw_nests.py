@@ -1,17 +1,18 @@
 """Draw tiles, grain and lanes of programs without reductions: element-wise, gathers, scans.
 
 Tiling modules leave such blocks as they are, so that finishing alone would give a handful of
-programs. Splitting a loop keeps the order of iterations, so every block may be split; only blocks
-whose iterations may run in any order are reordered.
+programs. Splitting a loop keeps the order of iterations, so every block may be split. Inner parts
+of loops whose iterations may run in any order move inwards. In a scan over the elements of rows
+several rows then advance together: the next addition does not wait for the last one.
 """
 
 from __future__ import annotations
 
 from schedlang.analysis import block_facts, constant_extent, is_single_child, loop_is_plain
 from schedlang.analysis.concurrency import (
-    has_independent_iterations,
     is_inside_loops,
     loops_start_at_zero,
+    may_run_in_parallel,
 )
 from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr
@@ -23,6 +24,8 @@ from schedlang.modules.shared.finish import MIN_LANES, every_block
 _MAX_INNER = 64
 # Weight of the inner part 1, which leaves a loop as it is; others weigh 1.
 _UNSPLIT = 8.0
+# Weights of the number of rows of a scan that advance together.
+_ROWS = {1: 2.0, 2: 4.0, 4: 8.0, 8: 8.0}
 # What the usual number of parallel iterations and of lanes is multiplied by, and the prior.
 _GRAINS = {1.0: 0.55, 0.25: 0.15, 1 / 16: 0.15, 4.0: 0.15}
 _LANES = {1.0: 0.6, 0.5: 0.2, 0.25: 0.2}
@@ -42,7 +45,7 @@ def draw_nests(sch: Schedule) -> None:
 
         for i, j: B[i, j] = f(A[i, j])   ->   for i0, j0: for i1, j1: B[..] = f(A[..])
         for i: for j: B[i, j] = B[i, j - 1] + A[i, j]
-        ->  for i0: for i1: for j0: for j1: B[..] = B[..] + A[..]
+        ->  for i0: for j0: for i1: for j1: B[..] = B[..] + A[..]
     """
     for block in every_block(sch):
         mark = sch.mark()
@@ -57,6 +60,7 @@ def _draw_nest(sch: Schedule, block: BlockRV) -> None:
     if is_inside_loops(sch, block) or not loops_start_at_zero(sch, block):
         return
     name = block_facts(sch, block).name
+    free = [_is_free(sch, loop) for loop in loops]
     outer, inner = [], []
     for number, loop in enumerate(loops):
         extent = constant_extent(sch, loop)
@@ -65,21 +69,22 @@ def _draw_nest(sch: Schedule, block: BlockRV) -> None:
         if extent == 1:
             outer.append(loop)
             continue
-        weights = {-1: {1: _UNSPLIT}}
+        rows = free[number] and not all(free[number + 1 :])
+        weights = {-1: _ROWS if rows else {1: _UNSPLIT}}
         factors = sch.sample_perfect_tile(
             loop, 2, _MAX_INNER, weights=weights, name=f"nest:{name}:{number}"
         )
         parts = sch.split(loop, factors)
         outer.append(parts[0])
-        inner.append(parts[1])
-    if len(inner) > 1 and all(_is_free(sch, loop) for loop in sch.get_loops(block)):
+        # The last inner part is innermost as it is.
+        (inner if free[number] or number == len(loops) - 1 else outer).append(parts[1])
+    if len(inner) > 1 and all(is_single_child(sch, loop) for loop in sch.get_loops(block)):
         sch.reorder(*outer, *inner)
 
 
 def _is_free(sch: Schedule, loop: LoopRV) -> bool:
-    """Return whether a loop's iterations may run in any order, and no other block is in it."""
-    plain = is_single_child(sch, loop) and loop_is_plain(sch, loop)
-    return plain and has_independent_iterations(sch, loop)
+    """Return whether a loop's iterations may run in any order."""
+    return loop_is_plain(sch, loop) and may_run_in_parallel(sch, loop)
 
 
 def draw_grain(sch: Schedule, jobs: int) -> int | IntExpr:

@@ -23,6 +23,7 @@ from schedlang.analysis.concurrency import (
     has_plain_body,
     is_inside_loops,
     loop_work,
+    may_run_in_parallel,
     starts_at_zero,
 )
 from schedlang.errors import InstructionError, SpaceError
@@ -75,7 +76,7 @@ def parallelize(
         extent = constant_extent(sch, loop)
         if extent is None:
             break
-        if not has_independent_iterations(sch, loop):
+        if not may_run_in_parallel(sch, loop):
             if fusible:
                 break
             least = max(int(least), WORTH_LAUNCHING)  # the threads start at each iteration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import concurrency as _tvm
+from schedlang.tvm.analysis import loop_kinds as _kinds
 from schedlang.tvm.analysis import work as _work
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "is_regular",
     "loop_work",
     "loops_start_at_zero",
+    "may_run_in_parallel",
     "nest_work",
     "starts_at_zero",
 ]
@@ -30,6 +32,15 @@ def has_independent_iterations(sch: Schedule, loop: LoopRV) -> bool:
     same element.
     """
     return _tvm.has_independent_iterations(sch.raw, sch.raw_value(sch.own(loop)))
+
+
+def may_run_in_parallel(sch: Schedule, loop: LoopRV) -> bool:
+    """Return whether ``parallel`` accepts a loop: no iteration stores what another one accesses.
+
+    More loops do than have independent iterations by the form of their blocks, such as one over the
+    rows of a scan. Such loops may also be moved into the loops inside them.
+    """
+    return _kinds.may_run_in_parallel(sch.raw, sch.raw_value(sch.own(loop)))
 
 
 def is_regular(sch: Schedule, block: BlockRV) -> bool:

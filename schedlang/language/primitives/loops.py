@@ -80,9 +80,13 @@ class LoopPrimitives:
         ``for i in 10  ->  for i in 0..4; for i in 4..10``
         """
 
-    @primitive("Reorder", about_loops=True)
+    @primitive("Reorder", loop_kinds.reorder, about_loops=True)
     def reorder(self, *loops: Loop) -> None:
-        """Reorder nested loops: ``reorder(j, i): for i: for j  ->  for j: for i``."""
+        """Reorder nested loops: ``reorder(j, i): for i: for j  ->  for j: for i``.
+
+        Around a block that TVM takes for opaque, such as a scan, a loop moves inwards if it is
+        proven that no iteration of it stores what another one accesses.
+        """
 
     @primitive("ReorderBlockIterVar", forms.reorder_block_iter_var, inputs=("block", "new_order"))
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
@@ -97,7 +101,7 @@ class LoopPrimitives:
         """Run the iterations on the CPU's cores: ``for i  ->  parallel i``.
 
         It must be proven that no iteration stores what another one accesses, or that they store
-        the same values.
+        the same values. The loop may be around a scan, which TVM itself refuses.
         """
 
     @primitive("Vectorize", loop_kinds.vectorize, about_loops=True)

@@ -1,22 +1,37 @@
-"""TVM's primitives that make loops concurrent, for loops whose iterations are proven apart.
+"""TVM's primitives that make loops concurrent or reorder them, for iterations proven apart.
 
 TVM looks at the kinds of blocks' variables. It does not see what iterations pass to each other
-through two blocks or another name of a tensor, nor that they store the same elements.
+through two blocks or another name of a tensor, nor that they store the same elements. It refuses
+every loop around a block that reads what it writes or has opaque variables, as a scan does, though
+the rows of a scan are apart: there the proof decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
+from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api as _ffi
 
 from schedlang.tvm.analysis.concurrency import has_independent_iterations, may_run_in_threads
 from schedlang.tvm.analysis.races.concurrent import COOPERATING, PARALLEL, THREADS, VECTORIZED
 from schedlang.tvm.analysis.races.determinism import fault_of
-from schedlang.tvm.schedule import TVMSchedule, forms, get_module, get_statement
+from schedlang.tvm.parts import changed_loop
+from schedlang.tvm.schedule import (
+    ScheduleError,
+    TVMSchedule,
+    forms,
+    get_module,
+    get_sref,
+    get_statement,
+)
 from schedlang.tvm.schedule import primitives as _primitives
+from schedlang.tvm.schedule.ffi import path_to, replace
+from schedlang.tvm.schedule.guarded import may_do_more
+from schedlang.tvm.values import constant, holds
 
 _REMEDY = "leave it serial, or let each iteration store elements of its own"
 
@@ -25,7 +40,64 @@ def parallel(sch: TVMSchedule, loop: Any) -> None:
     """Call ScheduleParallel; ValueError where iterations are not proven apart."""
     if not has_independent_iterations(sch, loop):
         _require(sch, loop, PARALLEL, _ffi.ScheduleParallel)
-    _ffi.ScheduleParallel(sch, loop)
+    try:
+        _ffi.ScheduleParallel(sch, loop)
+    except ScheduleError:
+        if not may_do_more(sch):
+            raise
+        stmt = get_statement(sch, loop)
+        replace(sch, get_sref(sch, loop), changed_loop(stmt, stmt.body, kind=tirx.ForKind.PARALLEL), {})
+
+
+def may_run_in_parallel(sch: TVMSchedule, loop: Any) -> bool:
+    """Return whether the iterations of a loop are proven apart: ``parallel`` accepts it."""
+    if has_independent_iterations(sch, loop):
+        return True
+    return fault_of(get_module(sch), get_statement(sch, loop).loop_var, PARALLEL) is None
+
+
+def reorder(sch: TVMSchedule, loops: Sequence[Any]) -> None:
+    """Call ScheduleReorder; where TVM refuses, move loops inwards whose iterations are apart.
+
+    If no iteration of a loop accesses what another one stores, whatever the loops inside it do,
+    their order among these may change. Loops whose iterations may depend on each other keep their
+    order.
+    """
+    try:
+        _ffi.ScheduleReorder(sch, loops)
+    except ScheduleError:
+        if not may_do_more(sch) or not _reorder_apart(sch, loops):
+            raise
+
+
+def _reorder_apart(sch: TVMSchedule, loops: Sequence[Any]) -> bool:
+    """Reorder loops; False, and the program stays, where this is not proven to be right."""
+    given = [get_statement(sch, loop) for loop in loops]
+    depths = [len(path_to(get_sref(sch, loop))) for loop in loops]
+    top = loops[depths.index(min(depths))]
+    nest = [get_statement(sch, top)]
+    for _ in range(max(depths) - min(depths)):
+        nest.append(nest[-1].body)
+        if not isinstance(nest[-1], tirx.For):
+            return False
+    moved = [holds(given, one) for one in nest]
+    if sum(moved) < len(given) or any(constant(one.extent) is None for one in nest):
+        return False
+    following = iter(given)
+    ordered = [next(following) if moves else one for one, moves in zip(nest, moved, strict=True)]
+    mod = get_module(sch)
+    inwards = {
+        outer
+        for outer, inner in combinations(nest, 2)
+        if ordered.index(outer) > ordered.index(inner)
+    }
+    if any(fault_of(mod, one.loop_var, PARALLEL) is not None for one in inwards):
+        return False
+    body = nest[-1].body
+    for one in reversed(ordered):
+        body = changed_loop(one, body)
+    replace(sch, get_sref(sch, top), body, {})
+    return True
 
 
 def vectorize(sch: TVMSchedule, loop: Any) -> None:

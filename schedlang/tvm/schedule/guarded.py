@@ -20,6 +20,7 @@ from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 from schedlang.tvm.schedule.ffi import (
     TVMSchedule,
     get_sref,
+    get_trace,
     replace,
 )
 from schedlang.tvm.values import found_in
@@ -33,12 +34,17 @@ _hides = ContextVar("hides", default=True)
 
 @contextmanager
 def as_in_tvm() -> Iterator[None]:
-    """Hide nothing inside ``with``: primitives do what they do in TVM without schedlang."""
+    """Inside ``with``, primitives do what they do in TVM without schedlang."""
     token = _hides.set(False)
     try:
         yield
     finally:
         _hides.reset(token)
+
+
+def may_do_more(sch: TVMSchedule) -> bool:
+    """Return whether a primitive may do what TVM refuses: the schedule records no TVM trace."""
+    return _hides.get() and get_trace(sch) is None
 
 
 def within_function(apply: Apply) -> Apply:

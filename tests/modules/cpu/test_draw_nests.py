@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pytest
 
@@ -48,12 +49,14 @@ def test_the_inner_parts_of_independent_loops_are_innermost() -> None:
     assert "sch.reorder(" in str(sch.trace)
 
 
-def test_a_carried_loop_is_split_and_stays_inside_its_rows() -> None:
-    workload = prefix_sum()
-    decisions = {"nest:B:0": [4, 4], "nest:B:1": [8, 8]}
-    for seed in range(4):
+def test_rows_of_a_scan_advance_together_and_run_in_parallel() -> None:
+    workload = prefix_sum(64, 256)
+    decisions: dict[str, Any] = {"nest:B:0": [16, 4], "nest:B:1": [32, 8], "grain": 2}
+    decisions |= {"finish": "along_stores", "parallel_from": 32768}
+    for seed in range(3):
         sch = space().sample(workload, seed=seed, decisions=decisions)
-        assert "sch.split(" in str(sch.trace) and "sch.reorder(" not in str(sch.trace)
+        loops = [str(sch.get(loop).loop_var.name) for loop in sch.get_loops(sch.get_block("B"))]
+        assert loops == ["i_0", "j_0", "i_1", "j_1"] and "i_0 in T.parallel(16)" in str(sch.mod)
         assert_right(sch, workload)
 
 

@@ -87,7 +87,7 @@ def _scheduled_lines(
     if names:
         yield comment(f"TVM has no counterpart of {names},")
     else:
-        yield "# TVM refuses these instructions, makes another program or computes an index wrongly,"
+        yield "# TVM refuses these instructions, makes another program, or a wrong index of them,"
     yield "# so mod is the scheduled program. These instructions made it:"
     for line in print_lines(flat):
         yield from (comment(f"    {part}") for part in line.splitlines())

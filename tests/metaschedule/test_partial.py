@@ -162,7 +162,7 @@ def test_what_changes_the_program_behind_the_trace_goes_out_as_it_is() -> None:
     sneaky(sch, sch.get_block("exponent"))
     program = sch.trace.as_tvm_python()
     assert (
-        "# TVM refuses these instructions, makes another program or computes an index wrongly,"
+        "# TVM refuses these instructions, makes another program, or a wrong index of them,"
         in program
     )
     namespace: dict[str, Any] = {}

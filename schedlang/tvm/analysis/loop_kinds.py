@@ -46,7 +46,8 @@ def parallel(sch: TVMSchedule, loop: Any) -> None:
         if not may_do_more(sch):
             raise
         stmt = get_statement(sch, loop)
-        replace(sch, get_sref(sch, loop), changed_loop(stmt, stmt.body, kind=tirx.ForKind.PARALLEL), {})
+        made = changed_loop(stmt, stmt.body, kind=tirx.ForKind.PARALLEL)
+        replace(sch, get_sref(sch, loop), made, {})
 
 
 def may_run_in_parallel(sch: TVMSchedule, loop: Any) -> bool:

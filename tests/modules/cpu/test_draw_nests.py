@@ -52,9 +52,10 @@ def test_the_inner_parts_of_independent_loops_are_innermost() -> None:
 def test_rows_of_a_scan_advance_together_and_run_in_parallel() -> None:
     workload = prefix_sum(64, 256)
     decisions: dict[str, Any] = {"nest:B:0": [16, 4], "nest:B:1": [32, 8], "grain": 2}
-    decisions |= {"finish": "along_stores", "parallel_from": 32768}
+    decisions["parallel_from"] = 32768
+    choices = {"finish": "along_stores"}
     for seed in range(3):
-        sch = space().sample(workload, seed=seed, decisions=decisions)
+        sch = space().sample(workload, seed=seed, decisions=decisions, choices=choices)
         loops = [str(sch.get(loop).loop_var.name) for loop in sch.get_loops(sch.get_block("B"))]
         assert loops == ["i_0", "j_0", "i_1", "j_1"] and "i_0 in T.parallel(16)" in str(sch.mod)
         assert_right(sch, workload)

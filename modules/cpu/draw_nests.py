@@ -20,8 +20,9 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.finish import MIN_LANES, every_block
 
-# Longest inner part of a split loop.
+# Longest inner part of a split loop: of a nest, and of a loop alone, which draws nothing else.
 _MAX_INNER = 64
+_MAX_INNER_ALONE = 1024
 # Weight of the inner part 1, which leaves a loop as it is; others weigh 1.
 _UNSPLIT = 8.0
 # Weights of the number of rows of a scan that advance together.
@@ -60,6 +61,7 @@ def _draw_nest(sch: Schedule, block: BlockRV) -> None:
     if is_inside_loops(sch, block) or not loops_start_at_zero(sch, block):
         return
     name = block_facts(sch, block).name
+    longest = _MAX_INNER if len(loops) > 1 else _MAX_INNER_ALONE
     free = [_is_free(sch, loop) for loop in loops]
     outer, inner = [], []
     for number, loop in enumerate(loops):
@@ -72,7 +74,7 @@ def _draw_nest(sch: Schedule, block: BlockRV) -> None:
         rows = free[number] and not all(free[number + 1 :])
         weights = {-1: _ROWS if rows else {1: _UNSPLIT}}
         factors = sch.sample_perfect_tile(
-            loop, 2, _MAX_INNER, weights=weights, name=f"nest:{name}:{number}"
+            loop, 2, longest, weights=weights, name=f"nest:{name}:{number}"
         )
         parts = sch.split(loop, factors)
         outer.append(parts[0])

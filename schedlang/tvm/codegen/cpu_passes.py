@@ -12,6 +12,10 @@ Where a machine has no bfloat16 or 8-bit float, TVM 0.27 stores 16 or 8 bits ins
 the element of a ``Broadcast`` to integers and leaves the vector's own type as it was, so that
 storing it is an error ("dtype mismatch on BufferStore"): the vectorised initial value of a sum in
 bfloat16, or a row that is repeated.
+
+Buffers of scope "local", which TVMScript gives to a program's scalar variables (``x: T.float32 =
+...``), are of scope "global" here. TVM puts small ones of that scope alone on the stack, where LLVM
+keeps them in registers, and calls its memory manager for others.
 """
 
 from __future__ import annotations
@@ -22,7 +26,17 @@ import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.target import Target as TVMTarget
-from tvm.tirx import AttrStmt, BufferStore, For, ForKind, PrimFunc, Var, compilation_pipeline
+from tvm.tirx import (
+    AttrStmt,
+    BufferStore,
+    BufferType,
+    For,
+    ForKind,
+    PrimFunc,
+    Var,
+    compilation_pipeline,
+    decl_buffer,
+)
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
@@ -35,6 +49,7 @@ _NAME = "schedlang"
 _LOWERED = "schedlang_lowered"
 _ASSUMPTION = "storage_alignment"
 _PRAGMA = "pragma_"
+_LOCAL = "local"
 # Pragmas that the code generator for CPUs reads.
 _MEANT = ("pragma_import_llvm", "pragma_parallel_")
 
@@ -68,7 +83,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's own pipeline between passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
-    passes = [WITHOUT_STORED_BROADCASTS, lower, weaken]
+    passes = [WITHOUT_STORED_BROADCASTS, WITHOUT_LOCAL_SCOPE, lower, weaken]
     return tvm.transform.Sequential(passes), finish_host, finish_device
 
 
@@ -124,3 +139,32 @@ def _stores_broadcast(loop: For) -> bool:
 
 def _uses(value: Any, variables: set[Var]) -> bool:
     return not variables.isdisjoint(found_in(value, Var))
+
+
+def without_local_scope(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
+    """Give buffers of scope "local" the scope "global"."""
+    found = {
+        var
+        for var in found_in(func.body, Var)
+        if isinstance(var.ty, BufferType) and var.ty.storage_scope == _LOCAL
+    }
+    if not found:
+        return func
+    made = {buffer: _in_global_scope(buffer) for buffer in found}
+    return func.with_body(structural_map(func.body, (Var, lambda var: made.get(var, var))))
+
+
+WITHOUT_LOCAL_SCOPE = prim_func_pass(without_local_scope, opt_level=0)
+
+
+def _in_global_scope(buffer: Var) -> Var:
+    kind = buffer.ty
+    return decl_buffer(
+        kind.shape,
+        str(kind.dtype),
+        buffer.name,
+        strides=kind.strides,
+        elem_offset=kind.elem_offset,
+        data_alignment=kind.data_alignment,
+        offset_factor=kind.offset_factor,
+    )

@@ -14,7 +14,7 @@ from schedlang.targets.cpu.space import cpu_space
 from schedlang.workloads.workload import Workload
 from tests.modules.cpu.test_odd_programs import assert_right
 from tests.modules.odd_programs import odd
-from tests.modules.users_kernels import USERS_KERNELS, prefix_sum, rotary
+from tests.modules.users_kernels import LARGE, USERS_KERNELS, prefix_sum, rotary, sort_rows
 
 
 @functools.cache
@@ -73,3 +73,7 @@ def test_loops_that_blocks_share_are_not_reordered(name: str) -> None:
 def test_what_reduces_draws_as_before() -> None:
     sch = space().sample(sl.workloads.matmul(32, 32, 32), seed=0)
     assert not any(site.startswith(("nest:", "grain", "lanes")) for site in sch.trace.decisions)
+
+
+def test_a_loop_alone_has_many_programs_at_its_size() -> None:
+    assert len(draw(sort_rows(*LARGE["sort_rows"]), 30)) == 30

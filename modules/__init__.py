@@ -13,6 +13,7 @@ from schedlang.modules.cpu.parallel_vectorize_unroll import (
     finish_by_work,
     parallel_vectorize_unroll,
 )
+from schedlang.modules.cpu.private_copies import update_private_copies
 from schedlang.modules.cpu.register_tile import register_tile, sample_register_tile, unroll_tile
 from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
 from schedlang.modules.gpu.auto_bind import (
@@ -132,6 +133,7 @@ __all__ = [
     "thread_tiling",
     "to_matrix_product",
     "unroll_tile",
+    "update_private_copies",
     "use_intrinsics",
     "vector_math",
     "vectorize_inner",

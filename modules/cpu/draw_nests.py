@@ -18,6 +18,7 @@ from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
+from schedlang.modules.cpu.private_copies import draw_private_copies
 from schedlang.modules.shared.finish import MIN_LANES, every_block
 
 # Longest inner part of a split loop: of a nest, and of a loop alone, which draws nothing else.
@@ -39,7 +40,7 @@ def only_finishing(sch: Schedule) -> bool:
     return not any(block_facts(sch, block).has_init for block in every_block(sch))
 
 
-def draw_nests(sch: Schedule) -> None:
+def draw_nests(sch: Schedule, cores: int) -> None:
     """Split the loops of each block by drawn factors, with the inner parts innermost if it may be.
 
     ::
@@ -47,23 +48,28 @@ def draw_nests(sch: Schedule) -> None:
         for i, j: B[i, j] = f(A[i, j])   ->   for i0, j0: for i1, j1: B[..] = f(A[..])
         for i: for j: B[i, j] = B[i, j - 1] + A[i, j]
         ->  for i0: for j0: for i1: for j1: B[..] = B[..] + A[..]
+
+    Scatters may update private copies (``draw_private_copies``), one or more for each core.
     """
     for block in every_block(sch):
         mark = sch.mark()
         try:
-            _draw_nest(sch, block)
+            _draw_nest(sch, block, cores)
         except InstructionError:  # the block stays as it is
             sch.rollback(mark)
 
 
-def _draw_nest(sch: Schedule, block: BlockRV) -> None:
+def _draw_nest(sch: Schedule, block: BlockRV, cores: int) -> None:
     loops = sch.get_loops(block)
     if is_inside_loops(sch, block) or not loops_start_at_zero(sch, block):
         return
     name = block_facts(sch, block).name
+    outer, inner = [], []
+    if draw_private_copies(sch, block, name, cores):
+        first, *loops = sch.get_loops(block)
+        outer.append(first)
     longest = _MAX_INNER if len(loops) > 1 else _MAX_INNER_ALONE
     free = [_is_free(sch, loop) for loop in loops]
-    outer, inner = [], []
     for number, loop in enumerate(loops):
         extent = constant_extent(sch, loop)
         if extent is None or not loop_is_plain(sch, loop):

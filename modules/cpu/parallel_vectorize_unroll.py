@@ -131,7 +131,7 @@ def parallel_vectorize_unroll(
     jobs: int | IntExpr = cores * jobs_per_core
     drawn = prob < 1 and only_finishing(sch)
     if drawn:
-        draw_nests(sch)
+        draw_nests(sch, cores)
         jobs = draw_grain(sch, cores * jobs_per_core)
     steps = sch.sample_categorical(unroll_steps, name="unroll")
     way = WAYS[0] if prob == 1 else sch.choose("finish", WAYS, (prob, complement(prob)))

@@ -71,13 +71,14 @@ def parallelize(
     jobs = 1
     least = parallel_from
     for loop in sch.get_loops(block):
-        if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
+        kind = loop_kind(sch, loop)
+        if kind == LoopKind.REDUCTION or not loop_is_plain(sch, loop):
             break
         extent = constant_extent(sch, loop)
         if extent is None:
             break
         if not may_run_in_parallel(sch, loop):
-            if fusible:
+            if fusible or kind != LoopKind.SPATIAL:
                 break
             least = max(int(least), WORTH_LAUNCHING)  # the threads start at each iteration
             continue

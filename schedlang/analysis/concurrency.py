@@ -7,6 +7,7 @@ from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import concurrency as _tvm
 from schedlang.tvm.analysis import loop_kinds as _kinds
 from schedlang.tvm.analysis import work as _work
+from schedlang.tvm.schedule import private_copies as _private_copies
 
 __all__ = [
     "adds_up",
@@ -21,6 +22,7 @@ __all__ = [
     "may_run_in_parallel",
     "nest_work",
     "starts_at_zero",
+    "updated_elements",
 ]
 
 
@@ -58,6 +60,14 @@ def adds_up(sch: Schedule, block: BlockRV) -> bool:
     It sets no initial value. The operation is an addition, multiplication, minimum or maximum.
     """
     return _tvm.adds_up(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def updated_elements(sch: Schedule, block: BlockRV) -> int | None:
+    """Return the number of elements of the tensor that a block updates; None if it does more.
+
+    The updates, ``H[f] = H[f] + x``, may be made in any order, at any places.
+    """
+    return _private_copies.updated_elements(sch.get(block))
 
 
 def is_only_writer(sch: Schedule, block: BlockRV) -> bool:

@@ -1,0 +1,159 @@
+"""Private copies of a tensor that is updated at places that the data say, as in a histogram.
+
+Two iterations may update the same element, so they cannot run at the same time. Parts of the
+iterations can, if each updates a copy of its own; the copies are then combined. The operator is
+associative and commutative, and each copy starts with its neutral element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_equal, structural_map
+
+from schedlang.tvm.parts import sequence, sequence_of
+from schedlang.tvm.program import changed_block
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_sref, get_statement, replace, scope_of
+from schedlang.tvm.values import constant, found_in, holds, mentions
+
+_NEUTRAL: dict[Any, Any] = {tirx.Add: lambda dtype: tirx.const(0, dtype)}
+# For floats that would be infinities; tirx.min_value is the least finite number.
+_NEUTRAL_OF_INTEGERS = {**_NEUTRAL, tirx.Max: tirx.min_value, tirx.Min: tirx.max_value}
+
+
+def update_of(stmt: Any) -> Any:
+    """Return the store of a block that only updates a tensor: ``H[f] = H[f] + x``; else None.
+
+    Neither the place nor what is added depends on the tensor.
+    """
+    store = stmt.body
+    if stmt.init is not None or len(stmt.alloc_buffers) or len(stmt.match_buffers):
+        return None
+    if not isinstance(store, tirx.BufferStore) or _neutral(store) is None:
+        return None
+    value = store.value
+    for own, other in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
+            same = all(map(structural_equal, own.indices, store.indices))
+            apart = not any(mentions(one, [store.buffer]) for one in (other, *store.indices))
+            return store if same and apart else None
+    return None
+
+
+def updated_elements(stmt: Any) -> int | None:
+    """Return the number of elements of the tensor that a block only updates; None for others."""
+    store = update_of(stmt)
+    extents = [] if store is None else [constant(one) for one in store.buffer.ty.shape]
+    return None if None in extents or store is None else prod(extents)
+
+
+def _neutral(store: Any) -> Any:
+    dtype = str(store.buffer.ty.dtype)
+    known = _NEUTRAL_OF_INTEGERS if "int" in dtype else _NEUTRAL
+    make = known.get(type(store.value))
+    return None if make is None or dtype == "bool" else make(dtype)
+
+
+def privatize(sch: TVMSchedule, block: Any, loop: Any) -> None:
+    """Let each iteration of the outermost loop around a block update its own copy of a tensor.
+
+    ValueError where the block does more than update a tensor, or is not alone in the loop.
+    """
+    sref = get_sref(sch, loop)
+    nest, old = get_statement(sch, loop), get_statement(sch, block)
+    store = update_of(old)
+    if store is None or updated_elements(old) is None:
+        raise ValueError(f"block {old.name_hint} does more than update a tensor of constant size")
+    root = scope_of(sref)
+    statements = sequence_of(root.stmt.body)
+    parts = constant(nest.extent)
+    if root.parent is not None or not holds(statements, nest):
+        raise ValueError(f"loop {nest.loop_var.name} is not an outermost loop of the program")
+    if parts is None or constant(nest.min) != 0:
+        raise ValueError(f"the range of loop {nest.loop_var.name} is not constant from 0 on")
+    realizes = found_in(nest, SBlockRealize)
+    if len(realizes) != 1 or not realizes[0].block.same_as(old):
+        raise ValueError(f"block {old.name_hint} is not alone in loop {nest.loop_var.name}")
+    whole = store.buffer
+    shape = [int(extent) for extent in whole.ty.shape]
+    copies = tirx.decl_buffer([parts, *shape], str(whole.ty.dtype), f"{whole.name}_private")
+    update = _in_copy(realizes[0], store, copies, nest)
+    made = [
+        _nest(f"{old.name_hint}_start", copies, [copies], lambda at: _start(copies, store, at)),
+        structural_map(nest, (SBlockRealize, lambda one: update)),
+        _nest(f"{old.name_hint}_sum", copies, [whole], lambda at: _add(copies, store, at)),
+    ]
+    body = sequence(
+        [one for stmt in statements for one in (made if stmt.same_as(nest) else [stmt])]
+    )
+    allocated = [*root.stmt.alloc_buffers, copies]
+    new = changed_block(root.stmt, body=body, allocated=allocated)
+    replace(sch, root, new, {root.stmt: new, old: update.block})
+
+
+def _in_copy(realize: Any, store: Any, copies: Any, nest: Any) -> Any:
+    """Return a block that updates the copy of its iteration of the outermost loop."""
+    old = realize.block
+    part = tirx.Var("vp", nest.loop_var.ty)
+    axis = tirx.IterVar(Range(0, nest.extent), part, tirx.IterVar.DataPar)
+
+    def moved(one: Any) -> Any:
+        if not one.source.same_as(store.buffer):
+            return one
+        return tirx.BufferLoad(copies, [part, *one.indices])
+
+    value = structural_map(store.value, (TensorLoad, moved))
+    body = tirx.BufferStore(copies, value, [part, *store.indices])
+    own = copies[(slice(part, part + 1), *(slice(0, n) for n in store.buffer.ty.shape))]
+
+    def regions(found: Sequence[Any]) -> list[Any]:
+        return [own if one.source.same_as(store.buffer) else one for one in found]
+
+    block = SBlock(
+        [axis, *old.iter_vars],
+        regions(old.reads),
+        regions(old.writes),
+        old.name_hint,
+        body,
+        None,
+        [],
+        [],
+        old.annotations,
+    )
+    return SBlockRealize([nest.loop_var, *realize.iter_values], realize.predicate, block)
+
+
+def _start(copies: Any, store: Any, at: Sequence[Any]) -> Any:
+    return tirx.BufferStore(copies, _neutral(store), at)
+
+
+def _add(copies: Any, store: Any, at: Sequence[Any]) -> Any:
+    total = tirx.BufferLoad(store.buffer, at[1:])
+    value = type(store.value)(total, tirx.BufferLoad(copies, at))
+    return tirx.BufferStore(store.buffer, value, at[1:])
+
+
+def _nest(name: str, copies: Any, written: Sequence[Any], body: Any) -> Any:
+    """Return loops over all elements of all copies, with a block in them."""
+    loops = [tirx.Var(f"p{k}", "int32") for k in range(len(copies.ty.shape))]
+    at = [tirx.Var(f"v{k}", "int32") for k in range(len(loops))]
+    sums = not written[0].same_as(copies)
+    kinds = [tirx.IterVar.CommReduce if sums else tirx.IterVar.DataPar]
+    kinds += [tirx.IterVar.DataPar] * len(at[1:])
+    axes = [
+        tirx.IterVar(Range(0, extent), var, kind)
+        for extent, var, kind in zip(copies.ty.shape, at, kinds, strict=True)
+    ]
+    (target,) = written
+    here = target[tuple(slice(one, one + 1) for one in (at[1:] if sums else at))]
+    reads = [here, copies[tuple(slice(one, one + 1) for one in at)]] if sums else []
+    block = SBlock(axes, reads, [here], name, body(at))
+    stmt: Any = SBlockRealize(loops, tirx.const(True, "bool"), block)
+    for var, extent in zip(reversed(loops), reversed(copies.ty.shape), strict=True):
+        stmt = tirx.For(var, tirx.const(0, "int32"), extent, tirx.ForKind.SERIAL, stmt)
+    return stmt

@@ -233,7 +233,7 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
                 vi = T.axis.spatial(32, i)
                 C[vi * 2 + 1] = A[vi] + T.float32(1)
         """,
-        "--",
+        "P-",
         "--",
     ),
     "unit_extents": (

@@ -15,7 +15,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vi, vj = T.axis.remap("SS", [i, j])
                 A[vi, vj] = A[vi, vj] + B[vi, vj]
         """,
-        "--",
+        "P-",
         "--",
     ),
     "cumsum": (
@@ -38,7 +38,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vj = T.axis.opaque(64, j)
                 B[vi, vj] = T.if_then_else(vj == 0, T.float32(0), B[vi, vj - 1]) + A[vi, vj]
         """,
-        "--",
+        "P-",
         "--",
     ),
     "cumsum_two_blocks": (
@@ -134,7 +134,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
         """,
-        "--",
+        "P-",
         "--",
     ),
     "accumulate_rows": (
@@ -145,7 +145,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vi, vk = T.axis.remap("SR", [i, k])
                 C[vi] = C[vi] + A[vi, vk]
         """,
-        "--",
+        "P-",
         "--",
     ),
     "accumulate_all_spatial": (
@@ -340,7 +340,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                     vi, vj = T.axis.remap("SS", [i, j])
                     B[vi, vj] = R[vi]
         """,
-        "--",
+        "P-",
         "--",
     ),
     "transposed_in_place_swap": (
@@ -358,7 +358,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                     A[vi, vj] = A[vj, vi]
                     A[vj, vi] = s[0]
         """,
-        "--",
+        "P-",
         "--",
     ),
     "decomposed_product": (
@@ -374,7 +374,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
         """,
-        "-V",
+        "PV",
         "-V",
     ),
     "reads_a_neighbours_result": (

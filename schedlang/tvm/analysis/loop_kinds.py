@@ -31,7 +31,7 @@ from schedlang.tvm.schedule import (
 from schedlang.tvm.schedule import primitives as _primitives
 from schedlang.tvm.schedule.ffi import path_to, replace
 from schedlang.tvm.schedule.guarded import may_do_more
-from schedlang.tvm.values import constant, holds
+from schedlang.tvm.values import constant, found_in, holds
 
 _REMEDY = "leave it serial, or let each iteration store elements of its own"
 
@@ -51,10 +51,15 @@ def parallel(sch: TVMSchedule, loop: Any) -> None:
 
 
 def may_run_in_parallel(sch: TVMSchedule, loop: Any) -> bool:
-    """Return whether the iterations of a loop are proven apart: ``parallel`` accepts it."""
+    """Return whether the iterations of a loop are proven apart, differ, and start no threads."""
     if has_independent_iterations(sch, loop):
         return True
-    return fault_of(get_module(sch), get_statement(sch, loop).loop_var, PARALLEL) is None
+    stmt = get_statement(sch, loop)
+    if not holds(found_in(stmt.body, tirx.Var), stmt.loop_var):
+        return False
+    if any(int(one.kind) in (PARALLEL, THREADS) for one in found_in(stmt.body, tirx.For)):
+        return False
+    return fault_of(get_module(sch), stmt.loop_var, PARALLEL) is None
 
 
 def reorder(sch: TVMSchedule, loops: Sequence[Any]) -> None:

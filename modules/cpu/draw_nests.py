@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from schedlang.analysis import block_facts, constant_extent, is_single_child, loop_is_plain
 from schedlang.analysis.concurrency import (
+    has_independent_iterations,
     is_inside_loops,
     loops_start_at_zero,
     may_run_in_parallel,
@@ -69,7 +70,9 @@ def _draw_nest(sch: Schedule, block: BlockRV, cores: int) -> None:
         first, *loops = sch.get_loops(block)
         outer.append(first)
     longest = _MAX_INNER if len(loops) > 1 else _MAX_INNER_ALONE
-    free = [_is_free(sch, loop) for loop in loops]
+    # The last inner part is innermost as it is; to prove a loop that carries values takes longest.
+    free = [_is_free(sch, loop) for loop in loops[:-1]]
+    free += [has_independent_iterations(sch, loop) for loop in loops[-1:]]
     for number, loop in enumerate(loops):
         extent = constant_extent(sch, loop)
         if extent is None or not loop_is_plain(sch, loop):
@@ -84,7 +87,6 @@ def _draw_nest(sch: Schedule, block: BlockRV, cores: int) -> None:
         )
         parts = sch.split(loop, factors)
         outer.append(parts[0])
-        # The last inner part is innermost as it is.
         (inner if free[number] or number == len(loops) - 1 else outer).append(parts[1])
     if len(inner) > 1 and all(is_single_child(sch, loop) for loop in sch.get_loops(block)):
         sch.reorder(*outer, *inner)

@@ -77,7 +77,9 @@ def parallelize(
         extent = constant_extent(sch, loop)
         if extent is None:
             break
-        if not may_run_in_parallel(sch, loop):
+        # A proof takes time: the outermost loop that is parallel is worth it.
+        apart = has_independent_iterations if fusible else may_run_in_parallel
+        if not apart(sch, loop):
             if fusible or kind != LoopKind.SPATIAL:
                 break
             least = max(int(least), WORTH_LAUNCHING)  # the threads start at each iteration

@@ -48,8 +48,11 @@ def update_of(stmt: Any) -> Any:
 def updated_elements(stmt: Any) -> int | None:
     """Return the number of elements of the tensor that a block only updates; None for others."""
     store = update_of(stmt)
-    extents = [] if store is None else [constant(one) for one in store.buffer.ty.shape]
-    return None if None in extents or store is None else prod(extents)
+    if store is None:
+        return None
+    extents = [constant(one) for one in store.buffer.ty.shape]
+    known = [one for one in extents if one is not None]
+    return prod(known) if len(known) == len(extents) else None
 
 
 def _neutral(store: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import pytest
 
@@ -50,14 +49,13 @@ def test_the_inner_parts_of_independent_loops_are_innermost() -> None:
 
 
 def test_rows_of_a_scan_advance_together_and_run_in_parallel() -> None:
-    workload = prefix_sum(64, 256)
-    decisions: dict[str, Any] = {"nest:B:0": [16, 4], "nest:B:1": [32, 8], "grain": 2}
-    decisions["parallel_from"] = 32768
+    workload = prefix_sum(256, 512)
+    decisions = {"nest:B:0": [64, 4], "nest:B:1": [64, 8], "grain": 2}
     choices = {"finish": "along_stores"}
     for seed in range(3):
         sch = space().sample(workload, seed=seed, decisions=decisions, choices=choices)
         loops = [str(sch.get(loop).loop_var.name) for loop in sch.get_loops(sch.get_block("B"))]
-        assert loops == ["i_0", "j_0", "i_1", "j_1"] and "i_0 in T.parallel(16" in str(sch.mod)
+        assert loops == ["i_0", "j_0", "i_1", "j_1"] and "i_0 in T.parallel(64" in str(sch.mod)
         assert_right(sch, workload)
 
 

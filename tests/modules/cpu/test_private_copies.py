@@ -90,8 +90,8 @@ def test_the_loop_must_be_outermost_and_around_the_update_alone() -> None:
 
 
 def test_the_default_space_draws_copies_for_a_histogram() -> None:
-    workload = histogram(8192, 16)
-    drawn = {"copies_of:count": 4, "parallel_from": 8192, "grain": 2}
+    workload = histogram(1 << 17, 16)
+    drawn = {"copies_of:count": 4, "grain": 2}
     choices = {"copies:count": "private", "finish": "along_stores"}
     for seed in range(3):
         sch = space().sample(workload, seed=seed, decisions=drawn, choices=choices)

@@ -65,7 +65,8 @@ def _draw_nest(sch: Schedule, block: BlockRV, cores: int) -> None:
     if is_inside_loops(sch, block) or not loops_start_at_zero(sch, block):
         return
     name = block_facts(sch, block).name
-    outer, inner = [], []
+    outer: list[LoopRV] = []
+    inner: list[LoopRV] = []
     if draw_private_copies(sch, block, name, cores):
         first, *loops = sch.get_loops(block)
         outer.append(first)

@@ -87,7 +87,8 @@ def _reorder_apart(sch: TVMSchedule, loops: Sequence[Any]) -> bool:
         if not isinstance(nest[-1], tirx.For):
             return False
     moved = [holds(given, one) for one in nest]
-    if sum(moved) < len(given) or any(constant(one.extent) is None for one in nest):
+    fixed = all(constant(part) is not None for one in nest for part in (one.min, one.extent))
+    if sum(moved) < len(given) or not fixed:
         return False
     following = iter(given)
     ordered = [next(following) if moves else one for one, moves in zip(nest, moved, strict=True)]

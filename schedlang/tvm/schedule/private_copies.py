@@ -17,8 +17,15 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_map
 
 from schedlang.tvm.parts import sequence, sequence_of
-from schedlang.tvm.program import changed_block
-from schedlang.tvm.schedule.ffi import TVMSchedule, get_sref, get_statement, replace, scope_of
+from schedlang.tvm.program import MAIN, changed_block
+from schedlang.tvm.schedule.ffi import (
+    TVMSchedule,
+    get_module,
+    get_sref,
+    get_statement,
+    replace,
+    scope_of,
+)
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 _NEUTRAL: dict[Any, Any] = {tirx.Add: lambda dtype: tirx.const(0, dtype)}
@@ -82,14 +89,23 @@ def privatize(sch: TVMSchedule, block: Any, loop: Any) -> None:
     realizes = found_in(nest, SBlockRealize)
     if len(realizes) != 1 or not realizes[0].block.same_as(old):
         raise ValueError(f"block {old.name_hint} is not alone in loop {nest.loop_var.name}")
+    named = [*get_module(sch)[MAIN].params, *root.stmt.alloc_buffers]
+    read = {load.source for load in found_in(realizes[0], TensorLoad)}
+    if not all(holds(named, source) for source in read):
+        raise ValueError(f"block {old.name_hint} reads memory by another name")
+    if mentions(realizes[0].predicate, [store.buffer]):
+        raise ValueError(f"whether block {old.name_hint} runs depends on what it updates")
+    start, total = f"{old.name_hint}_start", f"{old.name_hint}_sum"
+    if {start, total} & {str(one.name_hint) for one in found_in(root.stmt, SBlock)}:
+        raise ValueError(f"block {old.name_hint} updates private copies already")
     whole = store.buffer
     shape = [int(extent) for extent in whole.ty.shape]
     copies = tirx.decl_buffer([parts, *shape], str(whole.ty.dtype), f"{whole.name}_private")
     update = _in_copy(realizes[0], store, copies, nest)
     made = [
-        _nest(f"{old.name_hint}_start", copies, [copies], lambda at: _start(copies, store, at)),
+        _nest(start, copies, [copies], lambda at: _start(copies, store, at)),
         structural_map(nest, (SBlockRealize, lambda one: update)),
-        _nest(f"{old.name_hint}_sum", copies, [whole], lambda at: _add(copies, store, at)),
+        _nest(total, copies, [whole], lambda at: _add(copies, store, at)),
     ]
     body = sequence(
         [one for stmt in statements for one in (made if stmt.same_as(nest) else [stmt])]

@@ -89,6 +89,26 @@ def test_the_loop_must_be_outermost_and_around_the_update_alone() -> None:
         update_private_copies(sch, block, zeros)
 
 
+def test_copies_are_made_once() -> None:
+    sch, _ = in_parts(scatter(RIGHT["count"]), "update", 4)
+    block = sch.get_block("update")
+    with pytest.raises(sl.InstructionError, match="updates private copies already"):
+        update_private_copies(sch, block, sch.get_loops(block)[0])
+
+
+def test_a_condition_on_what_is_updated_is_refused() -> None:
+    body = "T.where(H[0, 0] < 7)\n" + RIGHT["count"]
+    with pytest.raises(sl.InstructionError, match="whether block update runs depends on"):
+        in_parts(scatter(body), "update", 4)
+
+
+def test_another_name_of_the_memory_is_refused() -> None:
+    body = "K = T.decl_buffer((8, 4), 'int32', data=H.data)\n" + RIGHT["count"]
+    body = body.replace("+ 1", "+ K[J[vi] & 7, 0]")
+    with pytest.raises(sl.SchedlangError):
+        in_parts(scatter(body), "update", 4)
+
+
 def test_the_default_space_draws_copies_for_a_histogram() -> None:
     workload = histogram(1 << 17, 16)
     drawn = {"copies_of:count": 4, "grain": 2}

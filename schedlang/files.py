@@ -24,7 +24,7 @@ _REMEDIES = {
 
 
 def as_path(given: object) -> Path:
-    """Return a path that a user gives; TypeError for what is none."""
+    """Return the path that a user gives; raise TypeError for another type."""
     if not isinstance(given, str | os.PathLike):
         raise TypeError(f"a path is text or a pathlib.Path, not {given!r} ({type(given).__name__})")
     return Path(given)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from schedlang.tvm.program import TensorFunction, TensorProgram
 
 _MOST = 60
-"""Characters of what is no program that an error shows."""
+"""Most characters of a wrong argument that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Signature:
 def signatures_of(mod: TensorProgram) -> tuple[Signature, ...]:
     """Return the signatures of the functions that a compiled module exports.
 
-    TypeError for what is no module.
+    Raises TypeError for anything but a module.
     """
     if not program.is_module(mod):
         raise TypeError(

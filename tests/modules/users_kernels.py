@@ -13,7 +13,8 @@ from schedlang.workloads.workload import Workload
 
 
 def _kernel(name: str, parameters: str, body: str) -> Workload:
-    lines = textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
+    stated = 'T.func_attr({"tirx.noalias": True})\n'
+    lines = textwrap.indent(stated + textwrap.dedent(body).strip("\n"), "    ")
     return from_script(f"@T.prim_func(s_tir=True)\ndef main({parameters}):\n{lines}\n", name=name)
 
 

@@ -16,18 +16,16 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import torch
 from _made_with import made_with
+from low_precision import time_alternately
 
 import schedlang as sl
-from schedlang.measurement.contest import hold_contest
-from schedlang.targets import LocalCPU
 
 GROUP = 128
-ROUNDS = 5
 MIN_SECONDS = 0.05
 
 
@@ -81,24 +79,7 @@ def compare(rows: int, columns: int, steps: int, trials: int, seed: int) -> dict
         for name, one in products(rows, columns, steps).items()
     }
     calls = peers(rows, columns, steps)
-    with ExitStack() as stack:
-        measurers = {
-            name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all"))
-            for name, result in found.items()
-        }
-
-        def sample(name: str) -> float:
-            if name in calls:
-                return seconds_of(calls[name])
-            candidate = sl.Candidate(0, found[name].best.schedule.mod)
-            [measurement] = measurers[name].remeasure([candidate])
-            if not (measurement.ok and measurement.verified):
-                raise SystemExit(f"{name}: {measurement.status} {measurement.message}")
-            return float(measurement.latency)
-
-        turns = hold_contest(
-            [*found, *calls], lambda order: {name: sample(name) for name in order}, ROUNDS
-        )
+    turns = time_alternately(found, {name: partial(seconds_of, one) for name, one in calls.items()})
     return {name: statistics.median(samples) for name, samples in turns.items()}
 
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tvm import te
@@ -27,6 +29,7 @@ from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.targets import LocalCPU
 
 ROUNDS = 5
+NO_PEERS: Mapping[str, Callable[[], float]] = MappingProxyType({})
 # Name, types of A, B and C, the module, the CPU's feature, and how much faster it should be.
 KERNELS = (
     ("float32", ("float32", "float32", "float32"), None, "", 1.0),
@@ -53,8 +56,13 @@ def space_with(module: sl.Module | None) -> sl.Space:
     return space if module is None else space.after("auto_inline", module)
 
 
-def time_alternately(results: dict[str, sl.TuneResult]) -> dict[str, list[float]]:
-    """Return median latencies in seconds of the best of each, one per round."""
+def time_alternately(
+    results: Mapping[str, sl.TuneResult], peers: Mapping[str, Callable[[], float]] = NO_PEERS
+) -> dict[str, list[float]]:
+    """Return median latencies in seconds of the best of each, one per round.
+
+    ``peers`` return seconds themselves.
+    """
     with ExitStack() as stack:
         measurers = {
             name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all"))
@@ -62,13 +70,17 @@ def time_alternately(results: dict[str, sl.TuneResult]) -> dict[str, list[float]
         }
 
         def sample(name: str) -> float:
+            if name in peers:
+                return peers[name]()
             candidate = sl.Candidate(0, results[name].best.schedule.mod)
             [measurement] = measurers[name].remeasure([candidate])
             if not (measurement.ok and measurement.verified):
                 raise SystemExit(f"{name}: {measurement.status} {measurement.message}")
             return measurement.latency
 
-        return hold_contest(results, lambda order: {name: sample(name) for name in order}, ROUNDS)
+        return hold_contest(
+            [*results, *peers], lambda order: {name: sample(name) for name in order}, ROUNDS
+        )
 
 
 def main() -> None:

@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.tvm.relax import low_bit
 
 models = pytest.importorskip(
     "tests.networks.models", reason="needs torch: pip install 'schedlang[torch]'"
 )
 torch, nn = models.torch, models.nn
 K, M, GROUP = 256, 192, 32
+
+
+@pytest.fixture(autouse=True)
+def small_networks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of small weights read packed ones, as those of large weights do."""
+    monkeypatch.setattr(low_bit, "_LEAST_BYTES", 0)
 
 
 def drawn(*shape: int, high: int = 16, dtype: Any = None) -> Any:
@@ -175,3 +182,12 @@ class Bytes2(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         return x @ (self.w.to(torch.float32) * self.s).T
+
+
+def test_small_networks_read_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fast caches hold takes longer to unpack than to read."""
+    monkeypatch.undo()
+    network, _, _ = imported(Nibbles(), 1)
+    assert not any("low_bit" in task.name for task in network.tasks)
+    network, _, _ = imported(nn.Sequential(Nibbles(K, 4096), nn.ReLU(), Nibbles(4096, 64)), 1)
+    assert all("low_bit" in task.name for task in network.tasks)

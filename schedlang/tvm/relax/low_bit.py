@@ -26,6 +26,8 @@ from schedlang.tvm.values import dtype_of
 _MOST_ROWS = 32
 """Products of more rows have more to compute than to read, and read plain numbers."""
 _FEWEST_ELEMENTS = 1 << 14
+_LEAST_BYTES = 4 << 20
+"""Fewer bytes of plain numbers, of all products, stay in fast caches, and need no unpacking."""
 _DTYPE, _NAME = "float32", "low_bit_matmul"
 
 
@@ -44,7 +46,7 @@ def with_low_bit_weights(
         for weight in read
         if weight is not None and (packed := few_values.low_bit(weights[weight][1].T)) is not None
     }
-    if not found:
+    if sum(weights[weight][1].nbytes for weight in found) < _LEAST_BYTES:
         return mod, dict(parameters)
     all_parameters = dict(parameters)
     tensors = {

@@ -17,6 +17,7 @@ from schedlang.tvm.analysis.races.counting import Uncountable
 from schedlang.tvm.errors import meaning_of
 from schedlang.tvm.graph.indices import Unencodable
 from schedlang.workloads import from_te
+from tests.properties.programs import assert_same_numbers
 
 KINDS = [
     Unencodable, Unreadable, Uncountable, errors.NotApplicable, errors.WorkloadError,
@@ -42,13 +43,26 @@ def test_loops_of_a_decomposed_reduction() -> None:
     sch.decompose_reduction("C", j)
     said = "block 'C_update' in it .* use parallel, vectorize or bind before decompose_reduction"
     with pytest.raises(errors.InstructionError, match=said) as caught:
-        sch.parallel(i)
-    assert "SRef" not in str(caught.value) and "parallel(loop=l1 (i in 8))" in str(caught.value)
+        sch.bind(i, "threadIdx.x")
+    assert "SRef" not in str(caught.value) and "bind(loop=l1 (i in 8)" in str(caught.value)
     # The remedy is one.
     sch = sl.Schedule(sl.workloads.matmul(8, 8, 8))
     i, j, k = sch.get_loops("C")
-    sch.parallel(i)
+    sch.bind(i, "threadIdx.x")
     sch.decompose_reduction("C", j)
+
+
+def test_rows_of_a_decomposed_reduction_run_in_parallel() -> None:
+    """TVM refuses them; the iterations are proven apart."""
+    workload = sl.workloads.matmul(8, 8, 8)
+    sch = sl.Schedule(workload)
+    i, j, k = sch.get_loops("C")
+    sch.decompose_reduction("C", j)
+    sch.parallel(i)
+    assert "T.parallel(8)" in str(sch.mod)
+    assert_same_numbers(sch.mod, workload, sch.trace)
+    with pytest.raises(errors.InstructionError, match="may depend on each other"):
+        sch.parallel(k)
 
 
 def test_threads_of_a_gpu_on_a_cpu() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from schedlang.analysis import constant_extent, is_single_child, loop_is_plain
 from schedlang.analysis.concurrency import may_run_in_parallel, updated_elements
 from schedlang.instructions.handles import BlockRV, LoopRV
@@ -41,9 +43,7 @@ def draw_private_copies(sch: Schedule, block: BlockRV, name: str, cores: int) ->
         return False
     if not all(is_single_child(sch, loop) and loop_is_plain(sch, loop) for loop in loops):
         return False
-    updates = 1
-    for extent in extents:
-        updates *= extent or 1
+    updates = prod(extent or 1 for extent in extents)
     copies = [
         cores * each
         for each in _COPIES

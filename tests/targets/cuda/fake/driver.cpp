@@ -26,12 +26,14 @@ bool is(const char* what) {
   return set != nullptr && strstr(set, what) != nullptr;
 }
 
-// The GPU's clock: kernels take this thread's time, and fills always the same.
-double filled = 0;
-double now() {
+// The GPU's clock, which stands still between its work: kernels take as long as this thread computes
+// them, and fills always the same. What the host does between two events is not the GPU's time, so
+// that other processes on this machine do not look like other users of the GPU.
+double gpu_seconds = 0;
+double thread_seconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec + 1e-9 * t.tv_nsec + filled;
+  return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
 void on_fault(int number) {
@@ -143,6 +145,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction function, void** a
   sigaltstack(&alternative, nullptr);
   sigaction(SIGSEGV, &action, &old_fault);
   sigaction(SIGBUS, &action, &old_bus);
+  const double before = thread_seconds();
   if (sigsetjmp(back, 1) == 0) {
     running = 1;
     found->run(found->call, args, grid, block, c->sharedMemBytes);
@@ -150,6 +153,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction function, void** a
     broken = cudaErrorIllegalAddress;  // as on a GPU, the next call tells
   }
   running = 0;
+  gpu_seconds += thread_seconds() - before;
   sigaction(SIGSEGV, &old_fault, nullptr);
   sigaction(SIGBUS, &old_bus, nullptr);
   return CUDA_SUCCESS;
@@ -213,11 +217,10 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t siz
   return cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, s);
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t) {
-  const double before = now();
   // A part of what is large: only its address counts, and tests have little time.
   if (broken == cudaSuccess) memset(to, value, size > 1 << 22 ? 1 << 22 : size);
-  filled += 1e-12 * size - (now() - before);
-  if (is("busy") && size > 1 << 22) filled += 1e-3;
+  gpu_seconds += 1e-12 * size;
+  if (is("busy") && size > 1 << 22) gpu_seconds += 1e-3;
   return broken;
 }
 cudaError_t cudaDeviceSynchronize() { return broken; }
@@ -235,7 +238,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return broken;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  reinterpret_cast<Event*>(event)->seconds = now();
+  reinterpret_cast<Event*>(event)->seconds = gpu_seconds;
   return broken;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return broken; }

@@ -14,19 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
 from _made_with import made_with
-from low_precision import time_alternately
+from low_precision import seconds_of, time_alternately
 
 import schedlang as sl
 
 GROUP = 128
-MIN_SECONDS = 0.05
 
 
 def products(rows: int, columns: int, steps: int) -> dict[str, sl.Workload]:
@@ -59,17 +57,6 @@ def peers(rows: int, columns: int, steps: int) -> dict[str, Callable[[], object]
             torch.ops.aten._weight_int4pack_mm_for_cpu(a, packed, GROUP, zeros)
         )
     return calls
-
-
-def seconds_of(call: Callable[[], object]) -> float:
-    """Return the median of calls that take 50 ms together."""
-    call()
-    samples: list[float] = []
-    while sum(samples) < MIN_SECONDS:
-        began = time.perf_counter()
-        call()
-        samples.append(time.perf_counter() - began)
-    return statistics.median(samples)
 
 
 def compare(rows: int, columns: int, steps: int, trials: int, seed: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +31,7 @@ from schedlang.targets import LocalCPU
 
 ROUNDS = 5
 NO_PEERS: Mapping[str, Callable[[], float]] = MappingProxyType({})
+PEER_SECONDS = 0.05
 # Name, types of A, B and C, the module, the CPU's feature, and how much faster it should be.
 KERNELS = (
     ("float32", ("float32", "float32", "float32"), None, "", 1.0),
@@ -56,16 +58,31 @@ def space_with(module: sl.Module | None) -> sl.Space:
     return space if module is None else space.after("auto_inline", module)
 
 
+def seconds_of(call: Callable[[], object]) -> float:
+    """Return the median of a peer's calls that take 50 ms together."""
+    call()
+    samples: list[float] = []
+    while sum(samples) < PEER_SECONDS:
+        began = time.perf_counter()
+        call()
+        samples.append(time.perf_counter() - began)
+    return statistics.median(samples)
+
+
 def time_alternately(
-    results: Mapping[str, sl.TuneResult], peers: Mapping[str, Callable[[], float]] = NO_PEERS
+    results: Mapping[str, sl.TuneResult],
+    peers: Mapping[str, Callable[[], float]] = NO_PEERS,
+    inputs: Any = None,
+    rounds: int = ROUNDS,
 ) -> dict[str, list[float]]:
     """Return median latencies in seconds of the best of each, one per round.
 
-    ``peers`` return seconds themselves.
+    ``peers`` return seconds themselves. Kernels run in workers: in one process, threads of torch
+    that wait for work take a kernel's cores, and TVM's threads take torch's.
     """
     with ExitStack() as stack:
         measurers = {
-            name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all"))
+            name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all", inputs=inputs))
             for name, result in results.items()
         }
 
@@ -79,7 +96,7 @@ def time_alternately(
             return measurement.latency
 
         return hold_contest(
-            [*results, *peers], lambda order: {name: sample(name) for name in order}, ROUNDS
+            [*results, *peers], lambda order: {name: sample(name) for name in order}, rounds
         )
 
 

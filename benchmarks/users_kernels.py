@@ -2,9 +2,9 @@
 
 Eight kernels that are no matrix product (``tests/modules/users_kernels.py``). For each: the
 distinct programs among ``--draws`` draws from the default space, counted up to 60; the best of
-``tune`` and the calls of numpy and torch, in turns in one process (medians, TVM and torch on the
-same number of threads); the part of the tuning time that is search; and how long a call took that
-was given ``--seconds``.
+``tune`` and the calls of numpy and torch, in turns, the kernel in its own process (medians, TVM
+and torch on the same number of threads); the part of the tuning time that is search; and how long a
+call took that was given ``--seconds``.
 
 Target: 30 programs or more each, and at least the speed of numpy and torch.
 """
@@ -15,15 +15,15 @@ import argparse
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import tvm
 from _made_with import made_with
+from low_precision import seconds_of, time_alternately
 
 import schedlang as sl
 
@@ -31,7 +31,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.modules.users_kernels import LARGE, USERS_KERNELS  # noqa: E402
 
 MOST = 60
-MIN_SECONDS = 0.005
 Calls = dict[str, Callable[[], Any]]
 
 
@@ -137,32 +136,21 @@ def peers(name: str, a: list[Any]) -> Calls:
     }
 
 
-def in_turns(calls: Calls, rounds: int) -> dict[str, float]:
-    """Return the median seconds of each call, one sample of each per round, there and back."""
-    counts: dict[str, int] = {}
-    for name, call in calls.items():
-        call()
-        start = time.perf_counter()
-        call()
-        counts[name] = max(1, round(MIN_SECONDS / max(time.perf_counter() - start, 1e-7)))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
-        for name in [*calls] if number % 2 else [*calls][::-1]:
-            start = time.perf_counter()
-            for _ in range(counts[name]):
-                calls[name]()
-            samples[name].append((time.perf_counter() - start) / counts[name])
-    return {name: statistics.median(found) for name, found in samples.items()}
-
-
 def row(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """Count, tune and time one kernel."""
     workload = USERS_KERNELS[name](*LARGE[name])
     arrays = inputs(name, workload)
-    result = sl.tune(workload, trials=given.trials, seconds=given.seconds, seed=0)
-    kernel = result.best.build().main.entry
-    tensors = [tvm.runtime.tensor(one) for one in arrays]
-    times = in_turns({"best": lambda: kernel(*tensors), **peers(name, arrays)}, given.rounds)
+    given_inputs = {
+        arg.name: array
+        for arg, array in zip(workload.args, arrays, strict=True)
+        if arg.role != "output"
+    }
+    result = sl.tune(
+        workload, trials=given.trials, seconds=given.seconds, seed=0, inputs=given_inputs
+    )
+    calls = {side: partial(seconds_of, call) for side, call in peers(name, arrays).items()}
+    turns = time_alternately({"best": result}, calls, given_inputs, given.rounds)
+    times = {side: statistics.median(samples) for side, samples in turns.items()}
     return {
         "name": name,
         "programs": programs(workload, given.draws),
@@ -183,7 +171,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40, help="trials of each kernel")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds given to each call")
     parser.add_argument("--draws", type=int, default=200, help="draws to count programs among")
-    parser.add_argument("--rounds", type=int, default=15, help="samples of each side")
+    parser.add_argument("--rounds", type=int, default=7, help="samples of each side")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     names = given.kernels or [*USERS_KERNELS]

@@ -4,6 +4,7 @@ Importing this package registers their instructions and tensor intrinsics, so th
 replay.
 """
 
+from schedlang.modules.cpu.chains import update_in_chains
 from schedlang.modules.cpu.dot_tile import dot_tile
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
 from schedlang.modules.cpu.move_data import move_block, move_data
@@ -133,6 +134,7 @@ __all__ = [
     "thread_tiling",
     "to_matrix_product",
     "unroll_tile",
+    "update_in_chains",
     "update_private_copies",
     "use_intrinsics",
     "vector_math",

@@ -19,6 +19,7 @@ from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
+from schedlang.modules.cpu.chains import draw_chains
 from schedlang.modules.cpu.private_copies import draw_private_copies
 from schedlang.modules.shared.finish import MIN_LANES, every_block
 
@@ -50,7 +51,8 @@ def draw_nests(sch: Schedule, cores: int) -> None:
         for i: for j: B[i, j] = B[i, j - 1] + A[i, j]
         ->  for i0: for j0: for i1: for j1: B[..] = B[..] + A[..]
 
-    Scatters may update private copies (``draw_private_copies``), one or more for each core.
+    Sums over a loop may have several chains (``draw_chains``). Scatters may update private copies
+    (``draw_private_copies``), one or more for each core.
     """
     for block in every_block(sch):
         mark = sch.mark()
@@ -61,10 +63,11 @@ def draw_nests(sch: Schedule, cores: int) -> None:
 
 
 def _draw_nest(sch: Schedule, block: BlockRV, cores: int) -> None:
-    loops = sch.get_loops(block)
     if is_inside_loops(sch, block) or not loops_start_at_zero(sch, block):
         return
     name = block_facts(sch, block).name
+    draw_chains(sch, block, name)
+    loops = sch.get_loops(block)
     outer: list[LoopRV] = []
     inner: list[LoopRV] = []
     if draw_private_copies(sch, block, name, cores):

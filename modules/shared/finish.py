@@ -23,6 +23,7 @@ from schedlang.analysis.concurrency import (
     has_plain_body,
     is_inside_loops,
     loop_work,
+    may_run_in_lanes,
     may_run_in_parallel,
     starts_at_zero,
 )
@@ -133,7 +134,7 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
 def may_vectorize(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     """Return whether TVM accepts a loop of a block as a vector, and computes the same with it."""
     plain = has_plain_body(sch, block) and starts_at_zero(sch, loop)
-    return plain and has_independent_iterations(sch, loop)
+    return plain and may_run_in_lanes(sch, loop)
 
 
 def widest_vector(extent: int, max_lanes: int) -> int:

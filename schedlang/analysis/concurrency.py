@@ -7,11 +7,13 @@ from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import concurrency as _tvm
 from schedlang.tvm.analysis import loop_kinds as _kinds
 from schedlang.tvm.analysis import work as _work
-from schedlang.tvm.schedule import private_copies as _private_copies
+from schedlang.tvm.schedule import chains as _chains
+from schedlang.tvm.schedule import updates as _updates
 
 __all__ = [
     "adds_up",
     "has_independent_iterations",
+    "has_one_chain",
     "has_plain_body",
     "is_in_pipeline",
     "is_inside_loops",
@@ -19,6 +21,7 @@ __all__ = [
     "is_regular",
     "loop_work",
     "loops_start_at_zero",
+    "may_run_in_lanes",
     "may_run_in_parallel",
     "nest_work",
     "starts_at_zero",
@@ -45,6 +48,15 @@ def may_run_in_parallel(sch: Schedule, loop: LoopRV) -> bool:
     return _kinds.may_run_in_parallel(sch.raw, sch.raw_value(sch.own(loop)))
 
 
+def may_run_in_lanes(sch: Schedule, loop: LoopRV) -> bool:
+    """Return whether ``vectorize`` accepts a loop: its iterations are independent, or proven apart.
+
+    The proof serves loops directly around a block of one store, such as an update whose initial
+    value another block stores.
+    """
+    return _kinds.may_run_in_lanes(sch.raw, sch.raw_value(sch.own(loop)))
+
+
 def is_regular(sch: Schedule, block: BlockRV) -> bool:
     """Return whether the order of the block's iterations does not matter: no scan, no update.
 
@@ -67,7 +79,15 @@ def updated_elements(sch: Schedule, block: BlockRV) -> int | None:
 
     The updates, ``H[f] = H[f] + x``, may be made in any order, at any places.
     """
-    return _private_copies.updated_elements(sch.get(block))
+    return _updates.updated_elements(sch.get(block))
+
+
+def has_one_chain(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether all iterations of the innermost loop around a block update the same element.
+
+    Each then waits for the one before it.
+    """
+    return _chains.has_one_chain(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def is_only_writer(sch: Schedule, block: BlockRV) -> bool:

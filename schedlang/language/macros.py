@@ -12,6 +12,7 @@ from schedlang.instructions.instruction import InstructionKind, register
 from schedlang.instructions.kinds import Expansion, Macro, Primitive, Sampling, integers
 from schedlang.instructions.state import ProgramState
 from schedlang.language.schedule import Schedule
+from schedlang.tvm.schedule import chains as _chains
 from schedlang.tvm.schedule import private_copies as _private_copies
 from schedlang.tvm.schedule import vector_math as _vector_math
 
@@ -147,6 +148,7 @@ def sampling_instruction(function: Callable[..., Distribution]) -> Callable[...,
 MATH_FUNCTIONS = _vector_math.NAMES
 put_arithmetic_for_calls = _vector_math.replace_calls
 privatize = _private_copies.privatize
+chain_updates = _chains.update_in_chains
 
 
 def blocks_with_calls(sch: Schedule, functions: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from tvm import tirx
+from tvm.s_tir import SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
 
 from schedlang.tvm.analysis.concurrency import has_independent_iterations, may_run_in_threads
@@ -45,9 +46,7 @@ def parallel(sch: TVMSchedule, loop: Any) -> None:
     except ScheduleError:
         if not may_do_more(sch):
             raise
-        stmt = get_statement(sch, loop)
-        made = changed_loop(stmt, stmt.body, kind=tirx.ForKind.PARALLEL)
-        replace(sch, get_sref(sch, loop), made, {})
+        _change_kind(sch, loop, tirx.ForKind.PARALLEL)
 
 
 def may_run_in_parallel(sch: TVMSchedule, loop: Any) -> bool:
@@ -108,10 +107,34 @@ def _reorder_apart(sch: TVMSchedule, loops: Sequence[Any]) -> bool:
 
 
 def vectorize(sch: TVMSchedule, loop: Any) -> None:
-    """Call ScheduleVectorize; ValueError where lanes are not proven apart."""
+    """Call ScheduleVectorize; ValueError where lanes are not proven apart.
+
+    TVM refuses an update whose initial value another block stores. Where the loop is directly
+    around a block of one store, and its lanes are apart, that is no reason.
+    """
     if not has_independent_iterations(sch, loop):
         _require(sch, loop, VECTORIZED, forms.vectorize)
-    forms.vectorize(sch, loop)
+    try:
+        forms.vectorize(sch, loop)
+    except ScheduleError:
+        if not may_do_more(sch) or not _has_lanes(sch, loop):
+            raise
+        _change_kind(sch, loop, tirx.ForKind.VECTORIZED)
+
+
+def may_run_in_lanes(sch: TVMSchedule, loop: Any) -> bool:
+    """Return whether the iterations of a loop are independent by their form, or proven apart."""
+    return has_independent_iterations(sch, loop) or _has_lanes(sch, loop)
+
+
+def _has_lanes(sch: TVMSchedule, loop: Any) -> bool:
+    """Return whether a loop directly around a block of one store is proven to have lanes."""
+    body = get_statement(sch, loop).body
+    if not isinstance(body, SBlockRealize) or body.block.init is not None:
+        return False
+    if not isinstance(body.block.body, tirx.BufferStore):
+        return False
+    return _fault(sch, loop, VECTORIZED) is None
 
 
 def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
@@ -122,6 +145,15 @@ def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
     _primitives.bind(sch, loop, thread_axis)
 
 
+def _change_kind(sch: TVMSchedule, loop: Any, kind: Any) -> None:
+    stmt = get_statement(sch, loop)
+    replace(sch, get_sref(sch, loop), changed_loop(stmt, stmt.body, kind=kind), {})
+
+
+def _fault(sch: TVMSchedule, loop: Any, kind: int, axis: str = "") -> str | None:
+    return fault_of(get_module(sch), get_statement(sch, loop).loop_var, kind, axis)
+
+
 def _require(
     sch: TVMSchedule,
     loop: Any,
@@ -130,7 +162,7 @@ def _require(
     axis: str = "",
 ) -> None:
     """Raise ValueError where iterations are not proven apart, or what ``apply`` raises."""
-    fault = fault_of(get_module(sch), get_statement(sch, loop).loop_var, kind, axis)
+    fault = _fault(sch, loop, kind, axis)
     if fault is not None:
         apply(sch.copy(), loop)  # what TVM says is more precise
         raise ValueError(f"{fault}; {_REMEDY}")

@@ -8,65 +8,18 @@ associative and commutative, and each copy starts with its neutral element.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm_ffi import structural_equal, structural_map
+from tvm_ffi import structural_map
 
 from schedlang.tvm.parts import sequence, sequence_of
-from schedlang.tvm.program import MAIN, changed_block
-from schedlang.tvm.schedule.ffi import (
-    TVMSchedule,
-    get_module,
-    get_sref,
-    get_statement,
-    replace,
-    scope_of,
-)
-from schedlang.tvm.values import constant, found_in, holds, mentions
-
-_NEUTRAL: dict[Any, Any] = {tirx.Add: lambda dtype: tirx.const(0, dtype)}
-# For floats that would be infinities; tirx.min_value is the least finite number.
-_NEUTRAL_OF_INTEGERS = {**_NEUTRAL, tirx.Max: tirx.min_value, tirx.Min: tirx.max_value}
-
-
-def update_of(stmt: Any) -> Any:
-    """Return the store of a block that only updates a tensor: ``H[f] = H[f] + x``; else None.
-
-    Neither the place nor what is added depends on the tensor.
-    """
-    store = stmt.body
-    if stmt.init is not None or len(stmt.alloc_buffers) or len(stmt.match_buffers):
-        return None
-    if not isinstance(store, tirx.BufferStore) or _neutral(store) is None:
-        return None
-    value = store.value
-    for own, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
-            same = all(map(structural_equal, own.indices, store.indices))
-            apart = not any(mentions(one, [store.buffer]) for one in (other, *store.indices))
-            return store if same and apart else None
-    return None
-
-
-def updated_elements(stmt: Any) -> int | None:
-    """Return the number of elements of the tensor that a block only updates; None for others."""
-    store = update_of(stmt)
-    if store is None:
-        return None
-    extents = [constant(one) for one in store.buffer.ty.shape]
-    known = [one for one in extents if one is not None]
-    return prod(known) if len(known) == len(extents) else None
-
-
-def _neutral(store: Any) -> Any:
-    dtype = str(store.buffer.ty.dtype)
-    known = _NEUTRAL_OF_INTEGERS if "int" in dtype else _NEUTRAL
-    make = known.get(type(store.value))
-    return None if make is None or dtype == "bool" else make(dtype)
+from schedlang.tvm.program import changed_block
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_sref, get_statement, replace, scope_of
+from schedlang.tvm.schedule.updates import neutral_of, new_names, require_alone, require_update
+from schedlang.tvm.values import constant, holds
 
 
 def privatize(sch: TVMSchedule, block: Any, loop: Any) -> None:
@@ -74,34 +27,22 @@ def privatize(sch: TVMSchedule, block: Any, loop: Any) -> None:
 
     ValueError where the block does more than update a tensor, or is not alone in the loop.
     """
-    sref = get_sref(sch, loop)
-    nest, old = get_statement(sch, loop), get_statement(sch, block)
-    store = update_of(old)
-    if store is None or updated_elements(old) is None:
-        raise ValueError(f"block {old.name_hint} does more than update a tensor of constant size")
-    root = scope_of(sref)
+    nest = get_statement(sch, loop)
+    old = get_statement(sch, block)
+    store = require_update(old)
+    root = scope_of(get_sref(sch, loop))
     statements = sequence_of(root.stmt.body)
     parts = constant(nest.extent)
     if root.parent is not None or not holds(statements, nest):
         raise ValueError(f"loop {nest.loop_var.name} is not an outermost loop of the program")
     if parts is None or constant(nest.min) != 0:
         raise ValueError(f"the range of loop {nest.loop_var.name} is not constant from 0 on")
-    realizes = found_in(nest, SBlockRealize)
-    if len(realizes) != 1 or not realizes[0].block.same_as(old):
-        raise ValueError(f"block {old.name_hint} is not alone in loop {nest.loop_var.name}")
-    named = [*get_module(sch)[MAIN].params, *root.stmt.alloc_buffers]
-    read = {load.source for load in found_in(realizes[0], TensorLoad)}
-    if not all(holds(named, source) for source in read):
-        raise ValueError(f"block {old.name_hint} reads memory by another name")
-    if mentions(realizes[0].predicate, [store.buffer]):
-        raise ValueError(f"whether block {old.name_hint} runs depends on what it updates")
-    start, total = f"{old.name_hint}_start", f"{old.name_hint}_sum"
-    if {start, total} & {str(one.name_hint) for one in found_in(root.stmt, SBlock)}:
-        raise ValueError(f"block {old.name_hint} updates private copies already")
+    realize = require_alone(sch, root, nest, old, store)
+    start, total = new_names(root, old, ("start", "sum"), "private copies")
     whole = store.buffer
     shape = [int(extent) for extent in whole.ty.shape]
     copies = tirx.decl_buffer([parts, *shape], str(whole.ty.dtype), f"{whole.name}_private")
-    update = _in_copy(realizes[0], store, copies, nest)
+    update = _in_copy(realize, store, copies, nest)
     made = [
         _nest(start, copies, [copies], lambda at: _start(copies, store, at)),
         structural_map(nest, (SBlockRealize, lambda one: update)),
@@ -148,7 +89,7 @@ def _in_copy(realize: Any, store: Any, copies: Any, nest: Any) -> Any:
 
 
 def _start(copies: Any, store: Any, at: Sequence[Any]) -> Any:
-    return tirx.BufferStore(copies, _neutral(store), at)
+    return tirx.BufferStore(copies, neutral_of(store), at)
 
 
 def _add(copies: Any, store: Any, at: Sequence[Any]) -> Any:

@@ -1,6 +1,6 @@
 """Kernels as users write them: how many programs the default space has, and how fast the best is.
 
-Eight kernels that are no matrix product (``tests/modules/users_kernels.py``). For each: the
+Nine kernels that are no matrix product (``tests/modules/users_kernels.py``). For each: the
 distinct programs among ``--draws`` draws from the default space, counted up to 60; the best of
 ``tune`` and the calls of numpy and torch, in turns, the kernel in its own process (medians, TVM
 and torch on the same number of threads); the part of the tuning time that is search; and how long a
@@ -54,7 +54,7 @@ def inputs(name: str, workload: sl.Workload) -> list[Any]:
             arrays.append(rng.integers(0, 128, arg.shape).astype(arg.dtype))
         else:
             arrays.append(rng.standard_normal(arg.shape).astype(arg.dtype))
-    if name == "sparse_product":
+    if name.startswith("sparse"):
         rows, columns, each = LARGE[name]
         arrays[0][:] = np.arange(rows + 1) * each
         arrays[1][:] = rng.integers(0, columns, rows * each)
@@ -95,7 +95,7 @@ def peers(name: str, a: list[Any]) -> Calls:
             return torch.stack([tx[:, 0] + turned, tx[:, 0] - turned], 1)
 
         return {"numpy": by_numpy, "torch": by_torch}
-    if name == "sparse_product":
+    if name.startswith("sparse"):
         rows, columns, _ = LARGE[name]
         matrix = torch.sparse_csr_tensor(t[0], t[1], t[2], (rows, columns))
         return {

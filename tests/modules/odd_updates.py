@@ -15,7 +15,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vi, vj = T.axis.remap("SS", [i, j])
                 A[vi, vj] = A[vi, vj] + B[vi, vj]
         """,
-        "P-",
+        "PV",
         "--",
     ),
     "cumsum": (
@@ -123,7 +123,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vt, vi, vj = T.axis.remap("RSS", [t, i, j])
                 A[vt, vi, vj] = A[vt, vi + 1, vj] * W[vj] + T.float32(1)
         """,
-        "--",
+        "-V",
         "--",
     ),
     "accumulate": (
@@ -321,7 +321,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                 vi, vk = T.axis.remap("SS", [i, k])
                 A[vi, vk] = A[vi, vk] / S[vi]
         """,
-        "P-",
+        "PV",
         "P-",
     ),
     "running_maximum": (
@@ -409,7 +409,7 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
                     C[vi] = T.float32(0)
                 C[vi] = C[vi] + A[vi, vk]
         """,
-        "P-",
+        "PV",
         "P-",
     ),
     "horner": (

@@ -114,6 +114,11 @@ def sparse_product(rows: int = 64, columns: int = 64, each: int = 8) -> Workload
     )
 
 
+def sparse_long_rows(rows: int = 16, columns: int = 64, each: int = 50) -> Workload:
+    """That product with many entries a row: each addition waits for the one before it."""
+    return sparse_product(rows, columns, each)
+
+
 def bilateral(rows: int = 24, columns: int = 32) -> Workload:
     """Bilateral filter of an image, 5 by 5, whose border is part of the input."""
     return _kernel(
@@ -212,6 +217,7 @@ USERS_KERNELS: Mapping[str, Callable[..., Workload]] = {
         histogram,
         butterfly,
         sparse_product,
+        sparse_long_rows,
         bilateral,
         sort_rows,
         int4_product,
@@ -223,6 +229,7 @@ LARGE: Mapping[str, tuple[int, ...]] = {
     "histogram": (1 << 20, 256),
     "butterfly": (256, 1024),
     "sparse_product": (16384, 16384, 16),
+    "sparse_long_rows": (2048, 16384, 256),
     "bilateral": (256, 256),
     "sort_rows": (65536, 16),
     "int4_product": (2048, 2048, 32),

@@ -125,7 +125,7 @@ def test_records_of_the_operator_fit_the_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "rows"), [(FloatZeros, 1), (Nibbles, 33), (lambda: nn.Linear(K, M), 1)]
+    ("make", "rows"), [(FloatZeros, 1), (Nibbles, 9), (lambda: nn.Linear(K, M), 1)]
 )
 def test_others_read_plain_numbers(make: Any, rows: int) -> None:
     network, x, expected = imported(make(), rows)

@@ -128,13 +128,16 @@ def may_run_in_lanes(sch: TVMSchedule, loop: Any) -> bool:
 
 
 def _has_lanes(sch: TVMSchedule, loop: Any) -> bool:
-    """Return whether a loop directly around a block of one store is proven to have lanes."""
+    """Return whether a loop is directly around a block of one store, and proven to have lanes.
+
+    No lane accesses what another one stores.
+    """
     body = get_statement(sch, loop).body
     if not isinstance(body, SBlockRealize) or body.block.init is not None:
         return False
     if not isinstance(body.block.body, tirx.BufferStore):
         return False
-    return _fault(sch, loop, VECTORIZED) is None
+    return _fault(sch, loop, PARALLEL) is None
 
 
 def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:

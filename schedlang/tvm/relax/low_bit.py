@@ -23,8 +23,8 @@ from schedlang.tvm.relax.program import bindings, operator, result, shape_of, su
 from schedlang.tvm.relax.rewriting import named_weights, with_main
 from schedlang.tvm.values import dtype_of
 
-_MOST_ROWS = 32
-"""Products of more rows have more to compute than to read, and read plain numbers."""
+_MOST_ROWS = {4: 8, 8: 16}
+"""By bits: products of more rows have more to compute than to read, and read plain numbers."""
 _FEWEST_ELEMENTS = 1 << 14
 _LEAST_BYTES = 4 << 20
 """Fewer bytes of plain numbers, of all products, stay in fast caches, and need no unpacking."""
@@ -40,11 +40,16 @@ def with_low_bit_weights(
     product may be rounded otherwise.
     """
     weights = named_weights(mod, parameters)
-    read = dict.fromkeys(_weight_of(value, weights) for _, value in bindings(mod))
+    rows: dict[Any, int] = {}
+    for _, value in bindings(mod):
+        if (weight := _weight_of(value, weights)) is not None:
+            rows[weight] = max(_rows_of(value), rows.get(weight, 0))
     found = {
         weight: packed
-        for weight in read
-        if weight is not None and (packed := few_values.low_bit(weights[weight][1].T)) is not None
+        for weight, most in rows.items()
+        if most <= max(_MOST_ROWS.values())
+        and (packed := few_values.low_bit(weights[weight][1].T)) is not None
+        and most <= _MOST_ROWS[packed.bits]
     }
     if sum(weights[weight][1].nbytes for weight in found) < _LEAST_BYTES:
         return mod, dict(parameters)
@@ -76,16 +81,18 @@ def with_low_bit_weights(
 
 
 def _weight_of(value: Any, weights: Collection[Any]) -> Any | None:
-    """Return the weight that a product of few rows reads; None for anything else."""
+    """Return the weight that a product reads; None for anything else."""
     if operator(value) != "relax.matmul" or value.args[1] not in weights:
         return None
     data, weight = map(shape_of, value.args)
     types = {dtype_of(item) for item in (*value.args, value)}
     if len(weight) != 2 or len(data) < 2 or types != {_DTYPE}:  # noqa: PLR2004
         return None
-    if math.prod(data[:-1]) > _MOST_ROWS or math.prod(weight) < _FEWEST_ELEMENTS:
-        return None
-    return value.args[1]
+    return None if math.prod(weight) < _FEWEST_ELEMENTS else value.args[1]
+
+
+def _rows_of(product: Any) -> int:
+    return math.prod(shape_of(product.args[0])[:-1])
 
 
 def _tensors(

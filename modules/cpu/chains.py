@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedlang.analysis import constant_extent, loop_is_plain
 from schedlang.analysis.concurrency import has_one_chain, updated_elements
+from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import chain_updates, rewriting
 from schedlang.language.schedule import Schedule
@@ -15,7 +16,7 @@ _LEAST_UPDATES = 32
 
 
 @rewriting(chain_updates)
-def update_in_chains(sch: Schedule, block: BlockRV, loop: LoopRV, chains: int) -> None:
+def update_in_chains(sch: Schedule, block: BlockRV, loop: LoopRV, chains: int | IntExpr) -> None:
     """Let copies of the element that a loop updates be updated in turns; combine them after.
 
     ::

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -11,10 +12,10 @@ from tvm.s_tir.analysis import estimate_tir_flops
 from tvm_ffi import structural_map
 
 from schedlang.tvm.analysis.program import reuses_data
-from schedlang.tvm.parts import nests_of, parts_of, reduces
+from schedlang.tvm.parts import bindings_of, nests_of, parts_of, reduces
 from schedlang.tvm.program import MAIN, as_main
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-from schedlang.tvm.values import IF_THEN_ELSE, called, extent_of, found_in, operands_of
+from schedlang.tvm.values import IF_THEN_ELSE, called, constant, found_in, mentions, operands_of
 
 # In units of one arithmetic operation or one access to an element.
 _FUNCTION_CALL = 16  # exp, tanh, sqrt
@@ -36,22 +37,44 @@ def loop_work(sch: TVMSchedule, loop: Any) -> int:
     return _work(get_statement(sch, loop))
 
 
-def _work(stmt: Any) -> int:
-    """Count operations and accesses to elements; calls count more, products less."""
+def _work(stmt: Any, repeats: int = 1) -> int:
+    """Count operations and accesses to elements; calls count more, products less.
+
+    ``repeats``: how often the loops around repeat it.
+    """
     if isinstance(stmt, tirx.For):
-        return extent_of(stmt.extent, _UNKNOWN_EXTENT) * _work(stmt.body)
+        extent = constant(stmt.extent)
+        extent = _guessed_extent(stmt, repeats) if extent is None else extent
+        return extent * _work(stmt.body, repeats * max(extent, 1))
     if isinstance(stmt, tirx.While):
-        return _UNKNOWN_EXTENT * (_cost(stmt.condition) + _work(stmt.body))
+        return _UNKNOWN_EXTENT * (_cost(stmt.condition) + _work(stmt.body, repeats))
     if isinstance(stmt, SBlockRealize):
-        work, block = _work(stmt.block.body), stmt.block
+        work, block = _work(stmt.block.body, repeats), stmt.block
         return max(work // _REGISTER_REUSE, 1) if reduces(block) and reuses_data(block) else work
     if isinstance(stmt, tirx.IfThenElse):
-        return _cost(stmt.condition) + max(map(_work, parts_of(stmt)))
+        return _cost(stmt.condition) + max(_work(part, repeats) for part in parts_of(stmt))
     if isinstance(stmt, tirx.BufferStore):
         return 1 + _cost(stmt.value) + sum(_cost(index, index=True) for index in stmt.indices)
     if isinstance(stmt, tirx.Evaluate):
         return _cost(stmt.value)
-    return sum(map(_work, parts_of(stmt)))
+    return sum(_work(part, repeats) for part in parts_of(stmt))
+
+
+def _guessed_extent(loop: Any, repeats: int) -> int:
+    """Guess the length of a loop that the data say: all of it reads a tensor once.
+
+    The tensor is the largest that is read along the loop, as the entries of a sparse matrix.
+    """
+    along = [loop.loop_var]
+    for realize in found_in(loop.body, SBlockRealize):
+        along += [axis.var for axis, value in bindings_of(realize) if mentions(value, along)]
+    sizes = [
+        prod(constant(extent) or 1 for extent in load.source.ty.shape)
+        for load in found_in(loop.body, TensorLoad)
+        if any(mentions(index, along) for index in load.indices)
+    ]
+    inside = prod(constant(inner.extent) or 1 for inner in found_in(loop.body, tirx.For))
+    return max(_UNKNOWN_EXTENT, max(sizes, default=0) // (repeats * max(inside, 1)))
 
 
 def _cost(expr: Any, *, index: bool = False) -> int:

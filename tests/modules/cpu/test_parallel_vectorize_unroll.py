@@ -9,11 +9,12 @@ import schedlang as sl
 from schedlang.analysis.concurrency import loop_work, nest_work
 from schedlang.errors import SpaceError
 from schedlang.language.schedule import Schedule
-from schedlang.modules import finish_by_work, parallel_vectorize_unroll
+from schedlang.modules import finish_by_work, parallel_vectorize_unroll, update_in_chains
 from schedlang.targets.cpu.space import cpu_space
 from schedlang.workloads import from_te, matmul
 from schedlang.workloads.operators.standard import standard
 from schedlang.workloads.workload import Workload
+from tests.modules.users_kernels import sparse_product
 
 FINISH = parallel_vectorize_unroll(cores=2, large_work=2**17)
 
@@ -100,3 +101,13 @@ def test_work_counts_operations_accesses_and_calls() -> None:
 def test_a_way_that_is_none() -> None:
     with pytest.raises(SpaceError, match=r"way='sideways'\): it takes one of \('along_stores'"):
         finish_by_work(Schedule(doubled(8, 8)), "sideways", 32, 16, 0, 0)
+
+
+def test_the_work_of_loops_whose_length_the_data_say_is_guessed_from_what_they_read() -> None:
+    workload = sparse_product(64, 64, 32)
+    sch = Schedule(workload)
+    block = sch.get_block("Y")
+    entry = sum(nest_work(sch)) // 64 // 32
+    assert 4 <= entry <= 8  # operations and accesses
+    update_in_chains(sch, block, sch.get_loops(block)[-1], 4)
+    assert sum(nest_work(sch)) < 4 * sum(nest_work(sch, scheduled=False))

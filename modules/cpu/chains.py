@@ -31,7 +31,10 @@ def update_in_chains(sch: Schedule, block: BlockRV, loop: LoopRV, chains: int | 
 
 
 def draw_chains(sch: Schedule, block: BlockRV, name: str) -> bool:
-    """Draw in how many chains the innermost loop updates an element; one leaves it as it is."""
+    """Draw in how many chains the innermost loop updates an element; whether it is several.
+
+    The innermost loop is then the one over the chains.
+    """
     if updated_elements(sch, block) is None or not has_one_chain(sch, block):
         return False
     loop = sch.get_loops(block)[-1]

@@ -51,8 +51,8 @@ def draw_nests(sch: Schedule, cores: int) -> None:
         for i: for j: B[i, j] = B[i, j - 1] + A[i, j]
         ->  for i0: for j0: for i1: for j1: B[..] = B[..] + A[..]
 
-    Sums over a loop may have several chains (``draw_chains``). Scatters may update private copies
-    (``draw_private_copies``), one or more for each core.
+    Scatters may update private copies (``draw_private_copies``), one or more for each core. Sums
+    over a loop may have several chains (``draw_chains``).
     """
     for block in every_block(sch):
         mark = sch.mark()
@@ -66,13 +66,11 @@ def _draw_nest(sch: Schedule, block: BlockRV, cores: int) -> None:
     if is_inside_loops(sch, block) or not loops_start_at_zero(sch, block):
         return
     name = block_facts(sch, block).name
-    draw_chains(sch, block, name)
-    loops = sch.get_loops(block)
-    outer: list[LoopRV] = []
+    private = draw_private_copies(sch, block, name, cores)
+    chained = draw_chains(sch, block, name)
+    loops = sch.get_loops(block)[: -1 if chained else None]
+    outer = [loops.pop(0)] if private else []
     inner: list[LoopRV] = []
-    if draw_private_copies(sch, block, name, cores):
-        first, *loops = sch.get_loops(block)
-        outer.append(first)
     longest = _MAX_INNER if len(loops) > 1 else _MAX_INNER_ALONE
     # The last inner part is innermost as it is; to prove a loop that carries values takes longest.
     free = [_is_free(sch, loop) for loop in loops[:-1]]

@@ -73,7 +73,7 @@ def update_in_chains(sch: TVMSchedule, block: Any, loop: Any, chains: int) -> No
     if chains < 2 or (length is not None and length < chains):
         raise ValueError(f"chains={chains}; give 2 or more, and no more than loop {shown} is long")
     around = [one.stmt for one in path_to(sref) if isinstance(one.stmt, tirx.For)]
-    names = new_names(root, old, ("start", "sum", "rest"), "several chains")
+    names = new_names(root, old, ("chains_start", "chains_sum", "rest"), "several chains")
     made, copies, update = _chains(names, realize, nest, around, chains)
 
     def in_place(stmt: Any) -> list[Any]:

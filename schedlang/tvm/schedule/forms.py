@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Range
+from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.sym import Analyzer
@@ -110,11 +110,17 @@ def reorder_block_iter_var(sch: TVMSchedule, block: Any, new_order: Sequence[int
 
 
 def vectorize(sch: TVMSchedule, loop: Any) -> None:
-    """Call ScheduleVectorize; ValueError for a loop around several blocks.
+    """Call ScheduleVectorize; ValueError for several blocks, or where the data say the length.
 
     TVM keeps one lane of what the blocks of a vectorized loop pass on.
     """
-    blocks = found_in(get_statement(sch, loop), SBlock)
+    stmt = get_statement(sch, loop)
+    if found_in(stmt.extent, (tirx.Var, TensorLoad)):
+        raise ValueError(
+            f"the length of the loop, {stmt.extent}, is not a constant; split off a part of "
+            "constant length, and vectorize that"
+        )
+    blocks = found_in(stmt, SBlock)
     of_inits = [one for block in blocks if block.init for one in found_in(block.init, SBlock)]
     innermost = [
         one for one in blocks if len(found_in(one, SBlock)) == 1 and not holds(of_inits, one)

@@ -78,7 +78,7 @@ def require_alone(sch: TVMSchedule, root: Any, nest: Any, stmt: Any, store: Any)
     if len(realizes) != 1 or not realizes[0].block.same_as(stmt):
         raise ValueError(f"block {name} is not alone in loop {nest.loop_var.name}")
     named = [*get_module(sch)[MAIN].params, *root.stmt.alloc_buffers]
-    read = {load.source for load in found_in(realizes[0], TensorLoad)}
+    read = {load.source for load in found_in(nest, TensorLoad)}
     if not all(holds(named, source) for source in read):
         raise ValueError(f"block {name} reads memory by another name")
     if mentions(realizes[0].predicate, [store.buffer]):

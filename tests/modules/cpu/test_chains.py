@@ -13,6 +13,7 @@ from schedlang.modules import update_in_chains
 from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.workloads.workload import Workload
 from tests.modules.cpu.test_draw_nests import space
+from tests.modules.cpu.test_odd_programs import assert_right
 from tests.modules.users_kernels import LARGE, prefix_sum, sparse_product
 
 ROWS, MOST = 24, 64
@@ -126,6 +127,12 @@ def test_an_element_that_no_iteration_touches_is_not_touched() -> None:
     assert_same(in_chains(workload, 2).mod, workload, P=places)
 
 
+def test_a_loop_whose_length_the_data_say_is_no_vector() -> None:
+    sch = sl.Schedule(rows("V[vi, vk] = V[vi, vk] + T.float32(1)", "N[i] & 63"))
+    with pytest.raises(sl.InstructionError, match=r"the length of the loop, N\[i\] & 63, is not a"):
+        sch.vectorize(sch.get_loops(sch.get_block("Y"))[-1])
+
+
 @pytest.mark.parametrize("message", WRONG)
 def test_what_is_no_update_of_one_element_is_refused(message: str) -> None:
     with pytest.raises(sl.InstructionError, match=message):
@@ -156,6 +163,25 @@ def test_the_default_space_draws_chains_for_sums_along_sparse_rows() -> None:
         text = str(sch.mod)
         assert "T.parallel(" in text and "k_chain in T.vectorized(8)" in text
         assert sch.trace.replay(workload).program_key == sch.program_key
+
+
+def test_parts_of_a_total_have_chains_of_their_own() -> None:
+    workload = sl.workloads.from_script(
+        "@T.prim_func(s_tir=True)\n"
+        "def main(A: T.Buffer((65536,)), S: T.Buffer((1,))):\n"
+        "    S[0] = T.float32(0)\n"
+        "    for i in range(65536):\n"
+        '        with T.sblock("S"):\n'
+        "            vi = T.axis.opaque(65536, i)\n"
+        "            S[0] = S[0] + A[vi]\n",
+        name="total",
+    )
+    choices = {"copies:S": "private", "chains:S": "several", "finish": "along_stores"}
+    for seed in range(4):
+        sch = space().sample(workload, seed=seed, choices=choices, decisions={"grain": 2})
+        text = str(sch.mod)
+        assert "T.parallel(" in text and "i_1_chain in T.vectorized(" in text
+        assert_right(sch, workload)
 
 
 def test_what_carries_a_value_on_has_no_chains() -> None:

@@ -23,7 +23,7 @@ class Stages:
 
     A program whose worker is lost, which an earlier one may have damaged, is a suspect: it has a
     second chance in a fresh worker. One with large code waits until the size of others is known.
-    Where builds and runs must not overlap, they take turns.
+    Where builds and runs must not overlap, they take turns, and large code waits until others ran.
 
     Parameters
     ----------
@@ -51,6 +51,7 @@ class Stages:
         self._recycle_after = recycle_after
         self._seconds = seconds
         self._builds_turn = True
+        self._runs = True
 
     @property
     def _pools(self) -> list[WorkerPool]:
@@ -72,6 +73,7 @@ class Stages:
         only where they may overlap with runs.
         """
         executor, done, self._builds_turn = self._executor, list[Done](), True
+        self._runs = run is not None
         if run is not None:
             executor.run = run
         try:
@@ -114,7 +116,9 @@ class Stages:
         if not self._builds_turn:
             self._builds_turn = not self.running and not ready
             return
-        more = bool(queue) and len(ready) < executor.most_waiting
+        more = len(ready) < executor.most_waiting and any(
+            not (work.postponed and self._others_first(ready)) for work in queue
+        )
         starts = executor.in_lane and executor.builders.starting
         self._builds_turn = bool(self.building) or more or starts
         if executor.in_lane and not self._builds_turn:
@@ -122,6 +126,11 @@ class Stages:
             ordered = sorted(ready, key=lambda work: (_lane(work).serial, not work.suspect))
             ready.clear()
             ready.extend(ordered)
+
+    def _others_first(self, ready: deque[Work]) -> bool:
+        """Return whether large code waits: its build may take most of the time that is left."""
+        smaller = any(not work.postponed for work in self.building.values())
+        return self._runs and not self._executor.overlap and (smaller or bool(ready))
 
     def _populate(self, queue: deque[Work], ready: deque[Work], *, runs: bool) -> None:
         executor = self._executor
@@ -160,7 +169,8 @@ class Stages:
         most = executor.most_waiting if most is None else most
         for slot in idle_slots(executor.builders.slots):
             full = len(ready) >= most or len(self.building) >= executor.build_lanes
-            work = None if full else _next_for(slot, queue)
+            large = not self._others_first(ready)
+            work = None if full else _next_for(slot, queue, large=large)
             if work is None:
                 continue
             work.most_size = self._build_timeout.most_size(postponed=work.postponed)
@@ -271,10 +281,13 @@ def _lane(work: Work) -> Slot:
     return work.slot
 
 
-def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:
-    """Take the first of ``queue`` that this worker may have: suspects need a fresh worker."""
+def _next_for(slot: Slot, queue: deque[Work], *, large: bool = True) -> Work | None:
+    """Take the first of ``queue`` that this worker may have: suspects need a fresh worker.
+
+    Without ``large``, none that was postponed.
+    """
     for work in queue:
-        if not work.suspect or not slot.used:
+        if (not work.suspect or not slot.used) and (large or not work.postponed):
             queue.remove(work)
             return work
     return None

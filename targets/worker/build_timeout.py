@@ -10,6 +10,8 @@ from schedlang.errors import TargetError
 # With fewer builds the median says little, and no shorter limit is worth a worker: giving up kills
 # it, and a new one may take some seconds to start.
 _FEWEST = 4
+# Sizes are exact, and code that is far larger than these few takes most of a short run to build.
+_FEWEST_SIZES = 3
 _LEAST_SECONDS = 5.0
 # Code that is smaller takes LLVM a second or two, see `code_size`. Larger code, an eighth of 2,424
 # recorded programs of TBG, took 0.7 of their time; the fastest of it took 1.12 times the best.
@@ -74,7 +76,7 @@ class BuildTimeout:
         """
         if math.isinf(self._factor):
             return None
-        if len(self._sizes) < _FEWEST:
+        if len(self._sizes) < _FEWEST_SIZES:
             return None if postponed else _LEAST_SIZE
         # LLVM's time grows in proportion to the size, or faster.
         return max(_LEAST_SIZE, round(self._factor * self._median_size))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU
+from schedlang.targets.pooled.stages import Stages
 from schedlang.targets.worker import build_timeout
 from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.targets.worker.pool import Slot
+from schedlang.targets.worker.request import Reply
 from schedlang.workloads import matmul as plain_matmul
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import from_body, matmul, scheduled_matmul
@@ -136,3 +140,34 @@ def test_where_all_code_is_large_it_is_built(
     with LocalCPU(workload, workers=1) as measurer:
         candidates = [Candidate(number, module) for number, module in enumerate(modules)]
         assert all(measurement.ok for measurement in measurer.measure(candidates))
+
+
+def test_large_code_is_built_when_the_others_have_run(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its build may take most of the time that a call has left."""
+    monkeypatch.setattr(build_timeout, "_LEAST_SIZE", 500)
+    done: list[tuple[str, int]] = []
+    built, ran = Stages._built, Stages._ran
+
+    def note_built(self: Stages, slot: Slot, reply: Reply, *rest: Any) -> Any:
+        if reply.ok:
+            done.append(("built", self.building[slot].serial))
+        return built(self, slot, reply, *rest)
+
+    def note_ran(self: Stages, slot: Slot, reply: Reply, *rest: Any) -> Any:
+        done.append(("ran", self.running[slot][0].serial))
+        return ran(self, slot, reply, *rest)
+
+    monkeypatch.setattr(Stages, "_built", note_built)
+    monkeypatch.setattr(Stages, "_ran", note_ran)
+    modules = [scheduled_matmul(workload, 1), from_body(LARGE), scheduled_matmul(workload, 8)]
+    with LocalCPU(workload, workers=1) as measurer:
+        found = list(measurer.measure([Candidate(k, one) for k, one in enumerate(modules)]))
+    assert [one.id for one in found if one.ok] == [0, 2]  # the large one computes something else
+    first, _, last = sorted({serial for _, serial in done})
+    large = first + 1
+    assert done == [
+        *(("built", first), ("built", last), ("ran", first), ("ran", last)),
+        *(("built", large), ("ran", large)),
+    ]

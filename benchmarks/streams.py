@@ -37,7 +37,7 @@ def spaces() -> list[str]:
 
 
 def digest(call: Call) -> str:
-    """Return the digest of a call of ``tune``; of its error where it ends with one."""
+    """Return the digest of a call of ``tune``."""
     space, search, seed, trials = call
     found = recorded(SPACES / space)
     text = hashlib.sha256()

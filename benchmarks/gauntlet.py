@@ -8,7 +8,7 @@ a finalist. All of them do so with one seed after another, which changes the ran
 Programs that are beyond the limits of verification, which docs/trust.md states, are tried as well
 and counted apart. The exit code is 1 if another wrong program was accepted or a right one refused.
 ``--json`` writes what
-``python -m tests.trust.table`` puts into docs/trust.md.
+``python -m tests.trust.table`` puts into results/gauntlet.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The tables of docs/trust.md: ``python -m tests.trust.table`` writes them.
+"""The pages that list the programs: ``python -m tests.trust.table`` writes them.
 
-They hold the programs of the catalogue, and what ``benchmarks/gauntlet.py --json`` found of each.
+The tables of ``PAGES`` hold the programs of the catalogue, and what ``benchmarks/gauntlet.py
+--json`` found of each.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from tests.trust.gauntlet import after
 from tests.trust.open_attacks import OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "trust.md"
 RESULTS = ROOT / "benchmarks" / "results" / "gauntlet.json"
-NAMES = ("wrong programs", "right programs", "open attacks")
+PAGES = {
+    ROOT / "docs" / "trust.md": ("open attacks",),
+    RESULTS.with_suffix(".md"): ("wrong programs", "right programs"),
+}
+"""Each page with the names of its tables."""
 
 Found = dict[tuple[str, str], dict[str, Any]]
 
@@ -30,16 +34,27 @@ def found() -> Found:
     return {(row["subject"], row["attack"]): row for row in document["programs"]}
 
 
-def with_tables(text: str, known: Found) -> str:
-    """Return the document with the tables as they are now."""
-    for name, table in zip(
-        NAMES, (_wrong_table(known), _right_table(known), _open_list()), strict=True
-    ):
+def pages(known: Found) -> dict[Path, str]:
+    """Return each page with its tables as they are now."""
+    tables = {
+        "wrong programs": _wrong_table(known),
+        "right programs": _right_table(known),
+        "open attacks": _open_list(),
+    }
+    return {
+        page: _with_tables(page, {name: tables[name] for name in names})
+        for page, names in PAGES.items()
+    }
+
+
+def _with_tables(page: Path, tables: dict[str, str]) -> str:
+    text = page.read_text(encoding="utf-8")
+    for name, table in tables.items():
         first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
         before, begun, rest = text.partition(first)
         _, ended, after_it = rest.partition(last)
         if not (begun and ended):
-            raise ValueError(f"{DOCUMENT.name} has no place for {name}")
+            raise ValueError(f"{page.name} has no place for {name}")
         text = before + first + table + last + after_it
     return text
 
@@ -93,6 +108,5 @@ def _table(heading: str, lines: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(
-        with_tables(DOCUMENT.read_text(encoding="utf-8"), found()), encoding="utf-8"
-    )
+    for page, text in pages(found()).items():
+        page.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/trust.md shows the attacks as they are, and what the gauntlet last found."""
+"""The pages show the attacks as they are, and what the gauntlet last found."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tests.trust.attack import Attack, Subject, edit
 from tests.trust.benchmark_only import BENCHMARK_ONLY
 from tests.trust.catalogue import SUBJECTS, attacks
 from tests.trust.open_attacks import OPEN
-from tests.trust.table import DOCUMENT, found, with_tables
+from tests.trust.table import found, pages
 
 ALL = [*attacks(right=False), *attacks(right=True)]
 
 
 def test_the_tables_are_current() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert with_tables(text, found()) == text, "run python -m tests.trust.table"
+    for page, text in pages(found()).items():
+        assert page.read_text(encoding="utf-8") == text, "run python -m tests.trust.table"
 
 
 def test_names_are_unique() -> None:

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.lab import to_kernel_tuner, to_t1
 from schedlang.measurement import RecordedSpace
-from schedlang.measurement.recorded import to_kernel_tuner, to_t1
 
 
 def run_strategy(

@@ -20,9 +20,9 @@ from typing import Any
 from searches import extracted, recorded
 
 import schedlang as sl
+from schedlang.lab.recorded_space import RecalledSpace
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.measurement.clock import Clock
-from schedlang.measurement.recorded.walk import WalkedSpace
 from schedlang.tuning.hosts import Given, Hosts, carry_out, host
 from schedlang.tuning.hosts.hosts import TOGETHER
 from schedlang.tuning.hosts.messages import Order, Reply
@@ -192,13 +192,13 @@ def _space_of(key: str) -> Any:
     return _SPACES[key].space
 
 
-def _reduced(space: WalkedSpace) -> Any:
+def _reduced(space: RecalledSpace) -> Any:
     """Recorded spaces stay in this process."""
     [key] = (key for key, one in _SPACES.items() if one.space is space)
     return _space_of, (key,)
 
 
-copyreg.pickle(WalkedSpace, _reduced)
+copyreg.pickle(RecalledSpace, _reduced)
 
 
 class AnyOf(SimulatedMeasurer):

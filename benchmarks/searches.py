@@ -9,7 +9,7 @@ are ``kernel_tuner:genetic_algorithm`` and all other strategies of Kernel Tuner.
 
 * ``P``: the mean over the trials of (random - found) / (random - optimum), where random search
   without replacement is computed; the trials end where it has come 95% of the way from the median
-  to the optimum (``schedlang.measurement.recorded.score``). The mean over spaces is below.
+  to the optimum (``schedlang.lab.simulation``). The mean over spaces is below.
 * regret at 8, 32, 64 and 256 trials: how much slower the best so far is than the optimum, in
   percent; the geometric mean over spaces of the mean over seeds.
 * flips: in how many runs the finals named a program that is more than 2% slower than the best that
@@ -39,9 +39,9 @@ from _bands_plot import draw, points
 from _kernel_tuner import run_strategy
 
 import schedlang as sl
+from schedlang.lab.recording import line_of
+from schedlang.lab.simulation import baseline_of, regret, score
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
-from schedlang.measurement.recorded.contents import line_of
-from schedlang.measurement.recorded.score import baseline_of, regret, score
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
 from schedlang.search.program import Program, extract_features
 from schedlang.search.registry import SEARCHES

@@ -38,7 +38,7 @@ from _efficiency import ODD_PAIRS, report_odd
 from _metaschedule_space import draw_from_metaschedule
 
 import schedlang as sl
-from schedlang.cli.bench import torch_operators
+from schedlang.bench import torch_operators
 from schedlang.targets import LocalCPU, build_callable
 
 OURS, THEIRS, TORCH = "schedlang", "MetaSchedule", "torch"

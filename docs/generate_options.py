@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from schedlang.cli.declared import flag, form_of
+from schedlang.cli.options import flag, form_of
 from schedlang.tuning.options import REQUIRED, TUNE, TUNE_NETWORK, TUNE_SHAPES, Option
 
 FOLDER = Path(__file__).parent

@@ -11,8 +11,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.announcing import LOGGER, announced
+from schedlang.lab.emulator.emulate import emulate
 from schedlang.targets.cuda import nvcc
-from schedlang.targets.cuda.emulator.emulate import emulate
 from tests.tuning.scripted import Scripted
 
 

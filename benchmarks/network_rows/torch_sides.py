@@ -8,7 +8,7 @@ from typing import Any
 
 from network_rows.models import Model, arrays_of, make
 from network_rows.side import Side, Spec
-from schedlang.cli.bench.torch_compiled import compile_module
+from schedlang.bench.torch_operators import compile_module
 
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 

@@ -21,8 +21,7 @@ from _race_plot import COLOURS
 
 import schedlang as sl
 from paper_rows.figure import Figure, Row, Settings, Unit
-from schedlang.cli.suite.kernel import Kernel
-from schedlang.cli.suite.reading import read_suite
+from schedlang.bench.suite import SuiteKernel, read_suite
 
 SUITE = Path(__file__).parents[1] / "suites" / "ansor.toml"
 COUNT, _SEED = 16, 0
@@ -32,7 +31,7 @@ WITHIN = 1.05
 
 
 @cache
-def kernels() -> Mapping[str, Kernel]:
+def kernels() -> Mapping[str, SuiteKernel]:
     """Return the kernels of the suite by name."""
     return {one.name: one for one in read_suite(SUITE).kernels}
 

@@ -27,8 +27,8 @@ import schedlang as sl
 from paper_rows.figure import Figure, Row, Settings, Unit, grouped
 from paper_rows.simulated import draw_spaces, path_of, units
 from schedlang.instructions.instruction import Line
+from schedlang.lab.recording import line_of
 from schedlang.measurement import RecordedSpace
-from schedlang.measurement.recorded.contents import line_of
 from schedlang.search.models.checked import predict_known
 from schedlang.search.models.cost_model import Example
 from schedlang.search.models.gradient_boosting import GradientBoosting

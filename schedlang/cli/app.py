@@ -11,20 +11,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 import schedlang
-from schedlang.cli.output import note, open_missing
-from schedlang.cli.verb import DEBUG, FAILED, INTERRUPTED, USAGE
-from schedlang.cli.verbs.bench import bench
-from schedlang.cli.verbs.compare import compare, report
-from schedlang.cli.verbs.doctor import doctor
-from schedlang.cli.verbs.exchange import export, import_records
-from schedlang.cli.verbs.explain import explain
-from schedlang.cli.verbs.maintenance import merge, prune, summary
-from schedlang.cli.verbs.networks import compile_network, tune_network
-from schedlang.cli.verbs.run import run
-from schedlang.cli.verbs.shapes import tune_shapes
-from schedlang.cli.verbs.show import best, show
-from schedlang.cli.verbs.survey import survey
-from schedlang.cli.verbs.tune import tune
+from schedlang.cli.compare import compare, report
+from schedlang.cli.doctor import doctor
+from schedlang.cli.exchange import export, import_records
+from schedlang.cli.look import best, explain, show
+from schedlang.cli.maintenance import merge, prune, summary
+from schedlang.cli.measure import bench, run, survey
+from schedlang.cli.tune import compile_network, tune, tune_network, tune_shapes
+from schedlang.cli.verb import DEBUG, FAILED, INTERRUPTED, USAGE, note, open_missing
 
 _HELP = "Tune tensor programs, and look at what was found. Every verb has --help and --json."
 _TUNING, _LOOKING, _TAKING = "Tune", "See what was found", "Take it along"

@@ -1,4 +1,4 @@
-"""What all verbs share: answers as text or JSON, exit codes, and errors in one message."""
+"""What all verbs share: answers as text or JSON, exit codes, errors in one message, notes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Annotated, Any, ParamSpec
@@ -20,8 +20,42 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from schedlang.cli.documents import plain
-from schedlang.cli.output import note, only_answers, printable
 from schedlang.errors import SchedlangError, SpaceError, TargetError
+from schedlang.naming.objects import UsageError
+from schedlang.printed import printable, redirected
+
+_STANDARD_ERROR = 2
+
+
+def note(message: str) -> None:
+    """Tell the user something that is not part of the answer, on standard error."""
+    typer.echo(f"schedlang: {printable(message)}", err=True)
+
+
+def open_missing() -> None:
+    """Open outputs that whoever started the process has closed, as ``>&-`` does: to nowhere.
+
+    Else the next file that is opened, such as a database, would be written to as an output.
+    """
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= _STANDARD_ERROR:
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the process
+
+
+@contextmanager
+def only_answers() -> Iterator[None]:
+    """Send what others print to standard error: standard output is for the answer alone.
+
+    That holds for ``print`` in a user's file, and for C++ where the output is a real file.
+    """
+    with redirected(sys.stdout, sys.stderr), redirect_stdout(sys.stderr):
+        yield
+
 
 P = ParamSpec("P")
 
@@ -63,10 +97,6 @@ class Answer:
     document: Mapping[str, Any] = field(default_factory=dict)
     code: int = DONE
     error: Exception | None = None
-
-
-class UsageError(SchedlangError):
-    """A word of the command line is wrong."""
 
 
 class NothingFound(SchedlangError):

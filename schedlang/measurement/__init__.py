@@ -13,16 +13,16 @@ from schedlang.measurement.measurer import Measurer
 from schedlang.measurement.phase import Phase
 
 if TYPE_CHECKING:
-    from schedlang.measurement.recorded import RecordedSpace, SimulatedMeasurer
+    from schedlang.lab import RecordedSpace, SimulatedMeasurer
 else:
 
     def __getattr__(name: str) -> object:
         """Return what needs TVM, and keep it."""
         if name not in ("RecordedSpace", "SimulatedMeasurer"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from schedlang.measurement import recorded
+        from schedlang import lab
 
-        value = globals()[name] = getattr(recorded, name)
+        value = globals()[name] = getattr(lab, name)
         return value
 
 

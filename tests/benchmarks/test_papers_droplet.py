@@ -18,7 +18,7 @@ from paper_rows.figure import Settings, database_of
 from searches import SPACES, recorded
 
 import schedlang as sl
-from schedlang.measurement.recorded.contents import line_of
+from schedlang.lab.recording import line_of
 
 NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"
 

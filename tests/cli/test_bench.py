@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.cli.bench import torch_operators
-from schedlang.cli.bench.peers import EAGER, OURS
+from schedlang.bench import torch_operators
+from schedlang.bench.peers import EAGER, OURS
 from tests.cli.calling import call, document
 
 SUITE = """

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
-from schedlang.cli.doctor import machine, software
-from schedlang.cli.doctor.check import Check, run_checks
+from schedlang.cli import checks as checks_of
+from schedlang.cli import doctor
+from schedlang.cli.checks import DoctorCheck, run_checks
 from schedlang.targets.cpu.rates import measured_copy, sampled_peak
 from schedlang.targets.measure.timing import TimingPolicy
 from tests.cli.calling import call, document
@@ -48,9 +49,9 @@ def test_the_rates_of_this_machine() -> None:
 
 def test_wrong_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"apache-tvm-ffi": "0.1.15.post2"}
-    own = software.version_of
-    monkeypatch.setattr(software, "version_of", lambda name: versions.get(name) or own(name))
-    check = software.check_versions()
+    own = checks_of.version_of
+    monkeypatch.setattr(checks_of, "version_of", lambda name: versions.get(name) or own(name))
+    check = checks_of.check_versions()
     assert check.state == "fail" and "apache-tvm-ffi 0.1.15.post2" in check.text
     assert 'pip install "apache-tvm-ffi==' in check.remedy
 
@@ -60,19 +61,19 @@ def test_the_clock_of_other_machines(tmp_path: Path) -> None:
     for name, text in {"cpufreq/boost": "1", "cpu0/cpufreq/scaling_governor": "powersave"}.items():
         (cpu / name).parent.mkdir(parents=True, exist_ok=True)
         (cpu / name).write_text(f"{text}\n", encoding="utf-8")
-    check = machine.check_clock(tmp_path)
+    check = doctor.check_clock(tmp_path)
     assert check.state == "warn" and "turbo is on" in check.text and check.remedy
-    unknown = machine.check_clock(tmp_path / "elsewhere")
+    unknown = doctor.check_clock(tmp_path / "elsewhere")
     assert unknown.state == "ok" and unknown.figures["turbo"] is None
 
 
 def test_whether_the_system_tells_what_threads_wait(tmp_path: Path) -> None:
-    unknown = machine.check_waiting(tmp_path / "none", tmp_path / "none")
+    unknown = doctor.check_waiting(tmp_path / "none", tmp_path / "none")
     assert unknown.state == "warn" and set(unknown.figures.values()) == {None}
     assert "only work that is timed after candidates tells" in unknown.remedy
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "schedstat").write_text("1000 0 1\n")
-    idle = machine.check_waiting(tmp_path)
+    idle = doctor.check_waiting(tmp_path)
     assert idle.figures["waited"] in (0, None)
 
 
@@ -80,17 +81,17 @@ def test_a_container_with_a_limit(tmp_path: Path) -> None:
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
     (group / "cpu.max").write_text("150000 100000\n", encoding="utf-8")
-    assert machine.cpu_quota(tmp_path) == 1.5
+    assert doctor.cpu_quota(tmp_path) == 1.5
     (group / "cpu.max").write_text("max 100000\n", encoding="utf-8")
-    assert machine.cpu_quota(tmp_path) is None
+    assert doctor.cpu_quota(tmp_path) is None
 
 
 def test_a_check_that_raises_is_a_failed_check() -> None:
-    def broken() -> Check:
+    def broken() -> DoctorCheck:
         raise RuntimeError("no such thing")
 
-    def well() -> Iterator[Check]:
-        yield Check("second", "ok", "fine")
+    def well() -> Iterator[DoctorCheck]:
+        yield DoctorCheck("second", "ok", "fine")
 
     first, second = run_checks([("first", broken), ("second", well)])
     assert first.state == "fail" and "no such thing" in first.text

@@ -9,12 +9,12 @@ import pytest
 from pytest import MonkeyPatch
 
 import schedlang as sl
-from schedlang.cli.bench import torch_operators
-from schedlang.cli.bench.operator import NoPeer, parameters_of
-from schedlang.cli.naming.stored import Named, named
-from schedlang.cli.output import table
+from schedlang.bench import torch_operators
+from schedlang.bench.torch_operators import NoPeer, parameters_of
+from schedlang.cli.stored import Named, named
 from schedlang.database.programs import put_program
 from schedlang.measurement import describe_latency
+from schedlang.printed import table
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 from tests.database.plausible import make_record

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.measurement.recorded import to_kernel_tuner, to_t1, to_t4
+from schedlang.lab import to_kernel_tuner, to_t1, to_t4
 from schedlang.tuning.surveys.survey_workload import UnfinishedSurvey
 from tests.cli.calling import SIZES, call, document
-from tests.measurement.recorded.made_up_space import made_up
+from tests.lab.made_up_space import made_up
 
 WORKLOAD = sl.workloads.matmul(16, 16, 16)
 

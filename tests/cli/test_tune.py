@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.cli.declared import flag, help_of
-from schedlang.cli.naming.settings import tolerance_of
-from schedlang.cli.verb import UsageError
-from schedlang.cli.verbs.networks import tune_network
-from schedlang.cli.verbs.shapes import tune_shapes
-from schedlang.cli.verbs.survey import survey
-from schedlang.cli.verbs.tune import tune
+from schedlang.cli.measure import survey
+from schedlang.cli.options import flag, help_of
+from schedlang.cli.settings import tolerance_of
+from schedlang.cli.tune import tune, tune_network, tune_shapes
+from schedlang.naming.objects import UsageError
 from schedlang.tuning.options import REQUIRED, SURVEY, TUNE, TUNE_NETWORK, TUNE_SHAPES, Option
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned

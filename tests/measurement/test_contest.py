@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.cli.bench.peers import OURS, UNSCHEDULED, against_peers, time_in_turns
+from schedlang.bench.peers import OURS, UNSCHEDULED, against_peers, time_in_turns
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.contest import Standing, hold_contest, standings

@@ -12,15 +12,15 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import open_database
+from schedlang.lab import RecordedSpace
+from schedlang.lab.recording import MOST_SAMPLES
 from schedlang.measurement import SimulatedMeasurer
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.phase import Phase
-from schedlang.measurement.recorded import RecordedSpace
-from schedlang.measurement.recorded.file import MOST_SAMPLES
 from schedlang.targets import as_target
 from schedlang.testing.spaces import BROKEN, HOPELESS
 from schedlang.tuning.surveys import enumeration
-from tests.measurement.recorded.made_up_space import made_up
+from tests.lab.made_up_space import made_up
 from tests.spaces.partial_spaces import SPACES, WORKLOAD, keys_of
 
 SMALL = sl.workloads.matmul(16, 16, 16)

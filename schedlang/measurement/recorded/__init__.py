@@ -1,9 +1,14 @@
-"""Recorded spaces: all programs were measured, so searches can be judged without a machine."""
+"""Recorded spaces by the name under which users import them; they are in ``schedlang.lab``."""
 
-from schedlang.measurement.recorded.contents import RecordedProgram, Ways
-from schedlang.measurement.recorded.kernel_tuner import to_kernel_tuner, to_t1, to_t4
-from schedlang.measurement.recorded.recording import RecordedSpace
-from schedlang.measurement.recorded.simulated import SimulatedMeasurer
+from schedlang.lab import (
+    RecordedProgram,
+    RecordedSpace,
+    SimulatedMeasurer,
+    Ways,
+    to_kernel_tuner,
+    to_t1,
+    to_t4,
+)
 
 __all__ = [
     "RecordedProgram",

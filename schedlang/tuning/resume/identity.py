@@ -19,6 +19,13 @@ from schedlang.tuning.resume.own_code import digests_of_files, files_reached, na
 
 _VERSION = 2
 _PLAIN = (str, int, float, bool, bytes, complex, type(None), type(...))
+_KEPT = {
+    ("schedlang.lab", "RecordedProgram"): "schedlang.measurement.recorded",
+    ("schedlang.lab", "RecordedSpace"): "schedlang.measurement",
+    ("schedlang.lab", "SimulatedMeasurer"): "schedlang.measurement",
+    ("schedlang.lab", "Ways"): "schedlang.measurement.recorded",
+}
+"""Where identities say that a class is exported which has moved: stored runs go on."""
 
 
 def identity(*parts: Any) -> str:
@@ -135,7 +142,8 @@ class _Describer:
 def _public_name(value: Any) -> tuple[str, str]:
     """Return where the library exports a class or function of its own, ``""`` for nowhere."""
     module = public_module(value)
-    return ("" if module in (None, value.__module__) else str(module)), value.__qualname__
+    exported = "" if module in (None, value.__module__) else str(module)
+    return _KEPT.get((exported, value.__qualname__), exported), value.__qualname__
 
 
 def _methods(value: type) -> Iterator[tuple[str, types.FunctionType]]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace, SpaceError
+from schedlang.lab import RecordedProgram, RecordedSpace, Ways
+from schedlang.lab.recording import line_of
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status
-from schedlang.measurement.recorded import RecordedProgram, RecordedSpace, Ways
-from schedlang.measurement.recorded.contents import line_of
 from schedlang.search.base import ProposingStrategy
 from schedlang.search.enumerator import Enumerator
 from schedlang.spaces.space import Space

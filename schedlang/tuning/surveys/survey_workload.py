@@ -13,9 +13,9 @@ from schedlang.announcing import announced
 from schedlang.database import Database, Record
 from schedlang.database.trials import TrialRow
 from schedlang.errors import RecordingError
+from schedlang.lab import RecordedProgram, RecordedSpace, Ways
+from schedlang.lab.recording import as_stored, read
 from schedlang.measurement import Status
-from schedlang.measurement.recorded import RecordedProgram, RecordedSpace, Ways
-from schedlang.measurement.recorded.file import as_stored, read
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target

@@ -15,8 +15,8 @@ from schedlang.modules import UseTensorCore
 from schedlang.modules.gpu import auto_bind, use_tensor_core
 from schedlang.targets.cuda import check, emulate
 from schedlang.tvm.codegen.cuda import CUDAGenerator
+from tests.lab.emulator.programs import needs_compiler
 from tests.modules.gpu.tensor_core_programs import fused_dense
-from tests.targets.cuda.emulator.programs import needs_compiler
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 

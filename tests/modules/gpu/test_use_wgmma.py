@@ -17,8 +17,8 @@ from schedlang.modules.gpu.warpgroups.use_wgmma import LAYOUTS, choose_way
 from schedlang.targets.cuda import check
 from schedlang.targets.cuda.local import LocalCUDA
 from schedlang.tvm.codegen.cuda import CUDAGenerator
+from tests.lab.emulator.programs import needs_compiler
 from tests.modules.gpu.tensor_core_programs import fused_dense
-from tests.targets.cuda.emulator.programs import needs_compiler
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 

@@ -1,0 +1,1 @@
+"""Timing programs against others that compute the same, one by one or suites of them."""

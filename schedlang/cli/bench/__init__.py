@@ -1,1 +1,0 @@
-"""Timing a program against others that compute the same: unscheduled, and in torch."""

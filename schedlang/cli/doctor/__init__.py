@@ -1,1 +1,0 @@
-"""What a machine is good for, and what is wrong with it: one check a line."""

@@ -1,1 +1,0 @@
-"""What words of a command line stand for: programs, sizes, arrays, machines, runs and records."""

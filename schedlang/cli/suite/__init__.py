@@ -1,1 +1,0 @@
-"""Suites: files of kernels to tune, and to set beside torch."""

@@ -1,1 +1,0 @@
-"""The verbs, one file each or one for a few that belong together."""

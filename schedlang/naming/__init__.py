@@ -1,0 +1,1 @@
+"""What words of a command line stand for: objects of files, sizes, machines, programs."""

@@ -86,7 +86,7 @@ def counted(texts: Mapping[str, str]) -> Figures:
         "longest_file": f"{lines[longest]} {longest}",
         "docstrings_share_of_lines": round(docstrings / sum(lines.values()), 3),
         "functions": len(functions),
-        "median_function_lines": statistics.median(map(_lines, functions)),
+        "median_function_lines": float(statistics.median(map(_lines, functions))),
         "class_names_twice": repeated_classes(trees),
     }
 

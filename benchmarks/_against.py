@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from _made_with import made_with
 
@@ -16,14 +17,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", type=Path, help="compare with the values in this file")
 
 
+def write(found: Mapping[str, Any], path: Path) -> None:
+    """Write values, and what they were made with."""
+    document = {"made_with": made_with(), "values": dict(found)}
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the values that ``write`` wrote."""
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["values"]
+    return values
+
+
 def finish(found: Mapping[str, str], given: argparse.Namespace) -> int:
     """Write, and compare: print what differs, is new or is gone; return 1 if anything is."""
     if given.json is not None:
-        document = {"made_with": made_with(), "values": dict(found)}
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write(found, given.json)
     if given.against is None:
         return 0
-    before = json.loads(given.against.read_text(encoding="utf-8"))["values"]
+    before = read(given.against)
     asked = {name: before[name] for name in before if name in found or not given.part}
     changed = [name for name in asked if found.get(name, asked[name]) != asked[name]]
     for what, names in (

@@ -1,5 +1,7 @@
 """Searches: strategies that ask for traces and are told their measurements."""
 
+from typing import TYPE_CHECKING
+
 from schedlang.search.base import ProposingStrategy, StrategyBase
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.evolutionary import Evolutionary
@@ -8,12 +10,18 @@ from schedlang.search.grid import Grid
 from schedlang.search.models.cost_model import CostModel, CostModelError, Example, RandomModel
 from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.search.models.pretraining import pretrain
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.random import Random
 from schedlang.search.registry import SEARCHES, MakeStrategy, make_search
 from schedlang.search.strategy import Outcome, Proposal, Recorded, Rejection, Strategy
 from schedlang.search.tree.tree_search import TreeSearch
+
+if TYPE_CHECKING:
+    from schedlang.search.models.pretraining import pretrain
+else:
+    from schedlang._lazy import attach
+
+    __getattr__, __dir__ = attach(__name__)
 
 __all__ = [
     "SEARCHES",

@@ -1,7 +1,6 @@
 """Targets: descriptions of machines, and building and measuring programs on them."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlang.targets import kinds
 
@@ -28,6 +27,17 @@ if TYPE_CHECKING:
         export_library,
     )
     from schedlang.targets.toolchain import toolchain_key
+else:
+    from schedlang._lazy import attach
+
+    _attribute, __dir__ = attach(__name__)
+
+    def __getattr__(name: str) -> object:
+        """Import a name, or the package of a kind, when it is used."""
+        if name in kinds.KINDS and name not in __all__:
+            return kinds.package(name)
+        return _attribute(name)
+
 
 __all__ = [
     "RPC",
@@ -54,40 +64,3 @@ __all__ = [
     "start_tracker",
     "toolchain_key",
 ]
-
-_PLACES = {
-    "RPC": "rpc.measurer",
-    "BuildError": "errors",
-    "CError": "deployment.c.loading",
-    "CPUTarget": "cpu.target",
-    "CUDATarget": "cuda.target",
-    "CompiledFunction": "deployment.callable",
-    "CompiledProgram": "deployment.callable",
-    "LibraryError": "errors",
-    "LocalCPU": "cpu.local",
-    "PooledMeasurer": "pooled.measurer",
-    "Target": "target",
-    "ThreadCountWarning": "deployment.threads",
-    "TimingPolicy": "measure.timing",
-    "as_target": "target",
-    "build_callable": "target",
-    "export_c": "target",
-    "export_library": "target",
-    "load": "deployment.library",
-    "measurer": "pooled.kept",
-    "register": "kinds",
-    "start_server": "rpc.launch",
-    "start_tracker": "rpc.launch",
-    "toolchain_key": "toolchain",
-}
-"""Where each name is: names of targets are looked up without TVM, which all of these import."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name, or the package of a kind, when it is used."""
-    if name in _PLACES:
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-        return value
-    if name in kinds.KINDS:
-        return kinds.package(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,14 +14,13 @@ from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
 from schedlang.targets import kinds, toolchain
-from schedlang.targets.deployment import library
-from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from schedlang.targets.deployment.callable import CompiledProgram
     from schedlang.tvm.codegen.compiler import CompilerTarget
     from schedlang.tvm.program import TensorProgram
 
@@ -249,6 +248,8 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         ``check_present`` does. Parallel loops get the threads that the program was tuned for;
         ``ThreadCountWarning`` says where they cannot.
         """
+        from schedlang.targets.deployment import library
+
         self.check_present()
         return library.load_program(mod, self.code_generator(self.spec()), self.pool_threads)
 
@@ -259,6 +260,8 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         alignment. Raises ``LibraryError`` for a folder that is not there and a name that TVM does
         not load, and ``BuildError``, also when there is no C compiler to link with.
         """
+        from schedlang.targets.deployment import library
+
         generator = self.code_generator(self.spec())
         return library.write(mod, generator, as_path(path), self.deployment())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
@@ -10,12 +12,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import schedlang as sl
-from schedlang import _public
+from schedlang._lazy import places
 
 # Slow to import, and needed by few: they are imported where they are used.
 # Not torch: TVM's own FFI package imports it where there is one.
@@ -40,12 +41,62 @@ def public_modules() -> list[str]:
 
 def test_names_are_sorted_and_complete() -> None:
     assert sl.__all__ == sorted(set(sl.__all__))
-    others = {
-        name
-        for name, value in vars(_public).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType)
-    }
-    assert others <= set(sl.__all__) == set(_public.__all__)
+    assert set(sl.__all__) == {*places("schedlang")}
+    assert {*sl.__all__} <= {*dir(sl)} and "__version__" in dir(sl)
+
+
+def lazy_packages() -> list[str]:
+    """Packages some of whose names are imported when they are first used."""
+    found = pkgutil.walk_packages(sl.__path__, "schedlang.")
+    names = ["schedlang", *(module.name for module in found if module.ispkg)]
+    files = {name: Path(str(importlib.import_module(name).__file__)) for name in names}
+    return [name for name, path in files.items() if "_lazy import attach" in path.read_text()]
+
+
+LAZY = lazy_packages()
+
+
+def test_the_packages_with_lazy_names_are_found() -> None:
+    assert {"schedlang", "schedlang.targets.cuda", "schedlang.tuning"} <= {*LAZY}
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_lazy_names_are_what_their_modules_define(package: str) -> None:
+    module = importlib.import_module(package)
+    for name, (source, name_there) in places(package).items():
+        assert getattr(module, name) is getattr(importlib.import_module(source), name_there)
+        # A file of the package would be found first.
+        if importlib.util.find_spec(f"{package}.{name}") is not None:
+            assert (source, name_there) == (package, name)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_any_other_name_is_an_error(package: str) -> None:
+    nothing, message = "nothing", f"module '{package}' has no attribute 'nothing'"
+    with pytest.raises(AttributeError, match=f"^{re.escape(message)}$"):
+        getattr(importlib.import_module(package), nothing)
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec(f"from {package} import nothing")
+
+
+ONE_NAME = """
+import sys
+import schedlang as sl
+sl.tune
+print({name.split(".")[1] for name in sys.modules if name.startswith("schedlang.")})
+exec("from schedlang import *")
+print({*sl.__all__} <= {*globals()})
+"""
+
+
+def test_a_name_imports_only_what_it_needs() -> None:
+    root = Path(sl.__file__).resolve().parents[1]
+    words = [sys.executable, "-c", ONE_NAME]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
+    folders, all_are_there = done.stdout.splitlines()
+    others = {"just_in_time", "modules", "networks", "notebook", "plot", "report", "shapes"}
+    assert "tuning" in ast.literal_eval(folders) and others.isdisjoint(ast.literal_eval(folders))
+    assert all_are_there == "True"
 
 
 @pytest.mark.parametrize("name", sl.__all__)

@@ -15,16 +15,9 @@ from schedlang.measurement.phase import Phase
 if TYPE_CHECKING:
     from schedlang.lab import RecordedSpace, SimulatedMeasurer
 else:
+    from schedlang._lazy import attach
 
-    def __getattr__(name: str) -> object:
-        """Return what needs TVM, and keep it."""
-        if name not in ("RecordedSpace", "SimulatedMeasurer"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from schedlang import lab
-
-        value = globals()[name] = getattr(lab, name)
-        return value
-
+    __getattr__, __dir__ = attach(__name__)
 
 __all__ = [
     "Candidate",

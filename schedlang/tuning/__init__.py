@@ -7,15 +7,67 @@ here, and answers ``--help`` without TVM.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schedlang.tuning._public import *  # noqa: F403  (type checkers know them)
+    from schedlang.search import SEARCHES
+    from schedlang.targets import Target, load, measurer
+    from schedlang.tuning import stop
+    from schedlang.tuning.callbacks import Callback, CallbackWarning
+    from schedlang.tuning.defaults.default_schedule import default_schedule
+    from schedlang.tuning.explaining import Explanation
+    from schedlang.tuning.explaining.explain import explain
+    from schedlang.tuning.failures import FailureExplanation
+    from schedlang.tuning.failures.explain_failure import explain_failure
+    from schedlang.tuning.hosts import Hosts, HostWarning, RayExecutor
+    from schedlang.tuning.lookup import (
+        Frozen,
+        Match,
+        PackingWarning,
+        UntunedWarning,
+        apply,
+        best,
+        freeze,
+    )
+    from schedlang.tuning.options import BATCH
+    from schedlang.tuning.reading import read_result
+    from schedlang.tuning.result import TuneResult
+    from schedlang.tuning.session import InterruptedWarning
+    from schedlang.tuning.surveys.survey_workload import load_survey, survey
+    from schedlang.tuning.trial import Trial
+    from schedlang.tuning.tune_workload import default_space, tune
 else:
-    from schedlang._lazy import attribute as _attribute
+    from schedlang._lazy import attach
 
-    def __getattr__(name: str) -> object:
-        """Return a public name, or a file of the package, and keep it."""
-        value = globals()[name] = _attribute(name, __name__)
-        return value
+    __getattr__, __dir__ = attach(__name__)
 
-    def __dir__() -> list[str]:
-        """Return the names that are here, and the public ones."""
-        return sorted({*globals(), *_attribute("__all__", __name__)})
+__all__ = [
+    "BATCH",
+    "SEARCHES",
+    "Callback",
+    "CallbackWarning",
+    "Explanation",
+    "FailureExplanation",
+    "Frozen",
+    "HostWarning",
+    "Hosts",
+    "InterruptedWarning",
+    "Match",
+    "Target",
+    "Trial",
+    "TuneResult",
+    "PackingWarning",
+    "RayExecutor",
+    "UntunedWarning",
+    "apply",
+    "best",
+    "default_schedule",
+    "default_space",
+    "explain",
+    "explain_failure",
+    "freeze",
+    "load",
+    "load_survey",
+    "measurer",
+    "read_result",
+    "survey",
+    "stop",
+    "tune",
+]

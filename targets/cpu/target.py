@@ -21,9 +21,6 @@ from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import GENERIC, HOST, NAMED, NAMES, find_named
 from schedlang.targets.cpu.resolve import is_like_host
 from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
-from schedlang.targets.deployment.c.export import write_c
-from schedlang.targets.deployment.library import compile_module
-from schedlang.targets.deployment.signature import signatures_of
 from schedlang.targets.description import size, table
 from schedlang.targets.errors import LibraryError
 from schedlang.targets.target import Target
@@ -152,6 +149,10 @@ class CPUTarget(CPUMachine):
         compiler: str | None = None,
     ) -> Path:
         """Compile ``mod`` into a library for C, see ``Target.export_c``."""
+        from schedlang.targets.deployment.c.export import write_c
+        from schedlang.targets.deployment.library import compile_module
+        from schedlang.targets.deployment.signature import signatures_of
+
         signatures = signatures_of(mod)
         for func in program.named_functions(mod).values():
             for one in program.parameters(func):

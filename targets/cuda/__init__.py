@@ -1,23 +1,19 @@
 """NVIDIA GPUs as targets."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from schedlang.targets.cuda.target import CUDATarget
 
+if TYPE_CHECKING:
+    # What only some programs need.
+    from schedlang.lab.emulator import Emulation as Emulation
+    from schedlang.lab.emulator import emulate as emulate
+    from schedlang.targets.cuda.report import Report as Report
+    from schedlang.targets.cuda.report import check as check
+    from schedlang.targets.cuda.residency import occupancy as occupancy
+else:
+    from schedlang._lazy import attach
+
+    __getattr__, __dir__ = attach(__name__)
+
 __all__ = ["CUDATarget"]
-
-_LAZY = {
-    "Emulation": "emulator",
-    "Report": "report",
-    "check": "report",
-    "emulate": "emulator",
-    "occupancy": "residency",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what only some programs need when it is used."""
-    if name in _LAZY:
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,6 @@ from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
 from schedlang.targets.cuda.resolve import RATES
 from schedlang.targets.cuda.space import cuda_space
-from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.description import table
 from schedlang.targets.target import Target
 from schedlang.tvm import codegen
@@ -29,6 +28,7 @@ from schedlang.tvm.codegen.cuda_source import cuda_source
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from schedlang.targets.deployment.callable import CompiledProgram
     from schedlang.tvm.codegen.compiler import CompilerTarget
     from schedlang.tvm.program import TensorProgram
 

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _stream_lines import TARGET, Lines, of_records, of_result
+from _stream_lines import TARGET, Lines, of_database, of_result
 from _stream_measurers import Recorded
 from searches import recorded
 
 import schedlang as sl
-from schedlang.database import Database
+from schedlang.database import Database, opened_database
 from schedlang.measurement import RecordedSpace
 
 _TUNE: dict[str, Any] = {
@@ -58,11 +58,15 @@ def continued(found: RecordedSpace, search: str, seed: int, *, file: bool) -> Li
         for until in (9, 6):
             measurer = Recorded(found, until=until)
             yield from of_result(_tuned(found, search, seed, database=database, measurer=measurer))
-        rest = list(of_result(_tuned(found, search, seed, database=database)))
+        result = _tuned(found, search, seed, database=database)
+        rest = list(of_result(result))
         yield "as one call" if rest == whole else "another stream than that of one call"
+        yield f"{result.earlier} of them earlier"
         yield from rest
         again = _tuned(found, search, seed, database=database, measurer=Recorded(found, until=0))
         yield from of_result(again)
+        with opened_database(database) as kept:
+            yield from of_database(kept)
 
 
 def longer(found: RecordedSpace, search: str, seed: int) -> Lines:
@@ -70,6 +74,7 @@ def longer(found: RecordedSpace, search: str, seed: int) -> Lines:
     database = Database()
     for trials in (12, 24):
         yield from of_result(_tuned(found, search, seed, database=database, trials=trials))
+    yield from of_database(database)
 
 
 def after_others(found: RecordedSpace, search: str, seed: int, **given: Any) -> Lines:
@@ -78,7 +83,7 @@ def after_others(found: RecordedSpace, search: str, seed: int, **given: Any) -> 
     _tuned(found, "random", seed + 1, database=database)
     _tuned(found, search, seed + 2, database=database)
     yield from of_result(_tuned(found, search, seed, database=database, **given))
-    yield from of_records(database.query())
+    yield from of_database(database)
 
 
 def seconds(found: RecordedSpace, search: str, seed: int) -> Lines:

@@ -22,6 +22,12 @@ def of_records(records: Iterable[Record]) -> Lines:
         )
 
 
+def of_database(database: Database) -> Lines:
+    """Yield the number of runs, and all records in the order in which they came."""
+    yield f"{len(database.runs())} runs"
+    yield from of_records(database.query())
+
+
 def of_result(result: sl.TuneResult) -> Lines:
     """Yield records, ending, best program and finals of a call of ``tune``."""
     yield from of_records(result.records)
@@ -34,8 +40,8 @@ def of_result(result: sl.TuneResult) -> Lines:
 
 
 def of_network(result: sl.NetworkResult, database: Database) -> Lines:
-    """Yield all records in the order in which they came, and what became of each task."""
-    yield from of_records(database.query())
+    """Yield what the database has, and what became of each task."""
+    yield from of_database(database)
     for task in result.tasks:
         yield f"{task.name} {task.weights} {task.trials} {task.latency!r} {task.share!r}"
         yield f"{list(task.history)!r} {task.finished} {task.failed} {task.keeps_default}"
@@ -45,8 +51,8 @@ def of_network(result: sl.NetworkResult, database: Database) -> Lines:
 
 
 def of_shapes(found: sl.ShapeSet, database: Database) -> Lines:
-    """Yield all records, the programs of single shapes, and the kernels of ranges."""
-    yield from of_records(database.query())
+    """Yield what the database has, the programs of single shapes, and the kernels of ranges."""
+    yield from of_database(database)
     for point in found.points:
         yield f"{point.extents} {point.weight} {point.origin} {point.latency!r} {point.trials}"
         yield point.trace.to_json()
@@ -59,8 +65,8 @@ def of_shapes(found: sl.ShapeSet, database: Database) -> Lines:
 
 
 def of_survey(found: RecordedSpace, database: Database) -> Lines:
-    """Yield all records in the order in which they came, and the recorded space."""
-    yield from of_records(database.query())
+    """Yield what the database has, and the recorded space."""
+    yield from of_database(database)
     yield from map(repr, found.ways)
     yield from map(repr, found.programs)
     yield f"{found.reference!r}"

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 from _stream_calls import fifteen
-from _stream_lines import TARGET, Lines, of_network, of_records, of_shapes, of_survey
+from _stream_lines import TARGET, Lines, of_database, of_network, of_shapes, of_survey
 from _stream_measurers import Recorded, Scripted
 from searches import SPACES, recorded
 from tvm import relax
@@ -177,7 +177,7 @@ NETWORKS: Mapping[str, Callable[[], Lines]] = {
     "recorded": partial(network, "recorded"),
     "recorded, evolutionary": partial(network, "recorded", search="evolutionary", transfer=False),
     "recorded, continued": partial(network_continued, "recorded", transfer=False),
-    "recorded, seconds": partial(network, "recorded", trials=None, seconds=40.0),
+    "recorded, seconds": partial(network, "recorded", trials=None, seconds=15.0),
     "recorded, round_robin": partial(network, "recorded", scheduler="round_robin", seed=1),
     "recorded, equal_split": partial(network, "recorded", scheduler="equal_split", finals=0),
     "recorded, stop_when": partial(network, "recorded", stop_when=fifteen, trials=60),
@@ -243,7 +243,7 @@ def survey(workload: sl.Workload, space: Any, measurers: Iterable[Any], **given:
                 )
             except UnfinishedSurvey as error:
                 yield f"{error.missing} of {error.programs}: {error.finished} {error.interrupted}"
-                yield from of_records(database.query())
+                yield from of_database(database)
                 options["seconds"] = None
             else:
                 yield from of_survey(found, database)
@@ -265,7 +265,7 @@ SURVEYS: Mapping[str, Callable[[], Lines]] = {
     "part": partial(survey_scripted, [{}]),
     "part, another seed": partial(survey_scripted, [{}], seed=1, size=24),
     "part, interrupted": partial(survey_scripted, [{"until": 10}, {}]),
-    "part, seconds": partial(survey_scripted, [{}, {}], seconds=10.0),
+    "part, seconds": partial(survey_scripted, [{}, {}], seconds=3.0),
     "recorded": partial(survey_recorded, "NRM.space"),
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from _stream_lines import TARGET, Lines, of_database, of_result
-from _stream_measurers import Recorded
+from _stream_measurers import RecordedMeasurer
 from searches import recorded
 
 import schedlang as sl
@@ -39,12 +39,12 @@ _TUNE: dict[str, Any] = {
 def plain(path: Path, search: str, seed: int, trials: int) -> Lines:
     """Tune a recorded space; nothing is stored."""
     found = recorded(path)
-    given = {"measurer": Recorded(found, seed), "trials": trials, "batch": 16}
+    given = {"measurer": RecordedMeasurer(found, seed), "trials": trials, "batch": 16}
     yield from of_result(_tuned(found, search, seed, **given))
 
 
 def _tuned(found: RecordedSpace, search: Any, seed: int, **given: Any) -> sl.TuneResult:
-    options = {"measurer": Recorded(found), **_TUNE, **given}
+    options = {"measurer": RecordedMeasurer(found), **_TUNE, **given}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (sl.InterruptedWarning, sl.CallbackWarning))
         return sl.tune(found.workload, space=found.space, search=search, seed=seed, **options)
@@ -56,14 +56,16 @@ def continued(found: RecordedSpace, search: str, seed: int, *, file: bool) -> Li
     with tempfile.TemporaryDirectory() as folder:
         database: Any = Path(folder) / "tune.db" if file else Database()
         for until in (9, 6):
-            measurer = Recorded(found, until=until)
+            measurer = RecordedMeasurer(found, until=until)
             yield from of_result(_tuned(found, search, seed, database=database, measurer=measurer))
         result = _tuned(found, search, seed, database=database)
         rest = list(of_result(result))
         yield "as one call" if rest == whole else "another stream than that of one call"
         yield f"{result.earlier} of them earlier"
         yield from rest
-        again = _tuned(found, search, seed, database=database, measurer=Recorded(found, until=0))
+        again = _tuned(
+            found, search, seed, database=database, measurer=RecordedMeasurer(found, until=0)
+        )
         yield from of_result(again)
         with opened_database(database) as kept:
             yield from of_database(kept)
@@ -97,7 +99,7 @@ def seconds(found: RecordedSpace, search: str, seed: int) -> Lines:
 def failing(found: RecordedSpace, search: str, seed: int) -> Lines:
     """End with an error of the measurer, and go on."""
     database = Database()
-    measurer = Recorded(found, until=8, error=RuntimeError)
+    measurer = RecordedMeasurer(found, until=8, error=RuntimeError)
     try:
         _tuned(found, search, seed, database=database, measurer=measurer)
     except RuntimeError as error:
@@ -131,7 +133,9 @@ def single(found: RecordedSpace, search: str, seed: int, **given: Any) -> Lines:
 
 def unverified(found: RecordedSpace, search: str, seed: int, **given: Any) -> Lines:
     """Tune with a measurer that does not verify some programs."""
-    yield from single(found, search, seed, measurer=Recorded(found, unverified="01234567"), **given)
+    yield from single(
+        found, search, seed, measurer=RecordedMeasurer(found, unverified="01234567"), **given
+    )
 
 
 def fifteen(trial: sl.Trial) -> str:

@@ -31,7 +31,7 @@ class ScriptedClock(SimulatedClock):
         return self._ahead
 
 
-class Recorded(SimulatedMeasurer):
+class RecordedMeasurer(SimulatedMeasurer):
     """A simulated measurer on a scripted clock, which the user may interrupt.
 
     Parameters
@@ -73,11 +73,11 @@ class Recorded(SimulatedMeasurer):
         return Measurement(number, found.status, samples, found.message, verified=verified)
 
 
-class Scripted(Recorded):
+class ScriptedMeasurer(RecordedMeasurer):
     """Measures any program: recorded ones as recorded, others by the digests of their keys.
 
-    One in sixteen of the others fails, and latencies spread over a factor of ten around that of
-    their operations.
+    One in sixteen of the others fails. Their latencies spread over a factor of ten, around a
+    microsecond and one nanosecond for each operation.
 
     Parameters
     ----------
@@ -109,19 +109,19 @@ class Scripted(Recorded):
                 return super()._program(candidate)
         usual = 1e-6 + self.workload.flops * 1e-9
         if unscheduled:
-            return _program("unscheduled", (2 * usual,))
+            return _made_up("unscheduled", (2 * usual,))
         key = candidate.program_key
         drawn = hashlib.sha256(f"{self.workload.key} {key}".encode()).digest()
         if drawn[0] < 16:
-            return _program(key, (), Status.CRASHED, f"it crashed: {drawn[1]}")
+            return _made_up(key, (), Status.CRASHED, f"it crashed: {drawn[1]}")
         latency = usual * math.exp(2.3 * (drawn[1] / 255 - 0.5))
-        return _program(key, tuple(latency * (1 + one / 5000) for one in drawn[2:10]))
+        return _made_up(key, tuple(latency * (1 + one / 5000) for one in drawn[2:10]))
 
     def _time_reference(self) -> float:
         return self._program(Candidate(REFERENCE_ID, self.workload.mod)).latency
 
 
-def _program(
+def _made_up(
     key: str, samples: tuple[float, ...], status: Status = Status.OK, message: str = ""
 ) -> RecordedProgram:
     return RecordedProgram(key, status, samples, message, BUILD_SECONDS, RUN_SECONDS)

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from _stream_calls import fifteen
 from _stream_lines import TARGET, Lines, of_database, of_network, of_shapes, of_survey
-from _stream_measurers import Recorded, Scripted
+from _stream_measurers import RecordedMeasurer, ScriptedMeasurer
 from searches import SPACES, recorded
 from tvm import relax
 
@@ -66,8 +66,8 @@ _SHAPES: dict[str, Any] = {
 # -- tune_network --------------------------------------------------------------------------------
 
 
-class Several(Space):
-    """Recorded spaces as one, for the tasks of a network."""
+class RecordedSpaces(Space):
+    """RecordedMeasurer spaces as one, for the tasks of a network."""
 
     def __init__(self, spaces: Mapping[str, RecordedSpace]) -> None:
         super().__init__([], "recorded spaces")
@@ -140,7 +140,7 @@ def _networks(which: str) -> tuple[Any, dict[str, Any]]:
     if which == "recorded":
         names = ("NRM.space", "SFM.space", "GMM.space")
         spaces = {one.workload.key: one for one in (recorded(ZEN4 / name) for name in names)}
-        return _recorded_network(names), {"space": Several(spaces), "spaces": spaces}
+        return _recorded_network(names), {"space": RecordedSpaces(spaces), "spaces": spaces}
     if which == "two":
         return [_dense((32, 32, 16)), _dense((32, 32, 32, 16))], {"space": None, "spaces": {}}
     sizes = [_dense((32, 48, 16), rows) for rows in (4, 16, 24)]
@@ -166,7 +166,7 @@ def network_continued(which: str, **given: Any) -> Lines:
 def _network(which: str, database: Database, measuring: Mapping[str, Any], **given: Any) -> Lines:
     networks, about = _networks(which)
     options = _NETWORK | {"space": about["space"], "database": database} | given
-    measurer = Scripted(about["spaces"], **measuring)
+    measurer = ScriptedMeasurer(about["spaces"], **measuring)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sl.InterruptedWarning)
         result = sl.tune_network(networks, measurer=measurer, **options)
@@ -211,7 +211,7 @@ def shapes(asked: Any, until: Sequence[float] = (), **given: Any) -> Lines:
         options = _SHAPES | {"space": None, "database": database} | given
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sl.InterruptedWarning)
-            found = sl.tune_shapes(dense, asked, measurer=Scripted(until=most), **options)
+            found = sl.tune_shapes(dense, asked, measurer=ScriptedMeasurer(until=most), **options)
         yield from of_shapes(found, database)
 
 
@@ -252,13 +252,13 @@ def survey(workload: sl.Workload, space: Any, measurers: Iterable[Any], **given:
 def survey_recorded(name: str) -> Lines:
     """Survey a recorded space again."""
     found = recorded(ZEN4 / name)
-    yield from survey(found.workload, found.space, [Recorded(found)])
+    yield from survey(found.workload, found.space, [RecordedMeasurer(found)])
 
 
 def survey_scripted(measurers: Sequence[Mapping[str, Any]], **given: Any) -> Lines:
     """Survey a part of the target's own space."""
     workload = sl.workloads.matmul(32, 32, 32)
-    yield from survey(workload, None, (Scripted(**one) for one in measurers), **given)
+    yield from survey(workload, None, (ScriptedMeasurer(**one) for one in measurers), **given)
 
 
 SURVEYS: Mapping[str, Callable[[], Lines]] = {

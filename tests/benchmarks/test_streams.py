@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import streams
-from _stream_measurers import Recorded
+from _stream_measurers import RecordedMeasurer
 
 import schedlang as sl
 from schedlang.database import Database
@@ -48,12 +48,14 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def other_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates of a batch are measured in another order."""
-    measure = Recorded.measure
+    measure = RecordedMeasurer.measure
 
-    def backwards(self: Recorded, candidates: Sequence[Candidate]) -> Iterator[sl.Measurement]:
+    def backwards(
+        self: RecordedMeasurer, candidates: Sequence[Candidate]
+    ) -> Iterator[sl.Measurement]:
         return measure(self, candidates[::-1])
 
-    monkeypatch.setattr(Recorded, "measure", backwards)
+    monkeypatch.setattr(RecordedMeasurer, "measure", backwards)
 
 
 def other_seed(monkeypatch: pytest.MonkeyPatch) -> None:

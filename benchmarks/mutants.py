@@ -23,7 +23,6 @@ import os
 import queue
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -159,7 +158,6 @@ class Copy:
                 env=environment | {"TMPDIR": temporary},
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             ) as process,
         ):
             ended: int | str
@@ -168,8 +166,7 @@ class Copy:
             except subprocess.TimeoutExpired:
                 ended = "time limit"
             finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
         found = {"passed": {}, "failed": []}
         if outcomes.exists():
             found = json.loads(outcomes.read_text(encoding="utf-8"))
@@ -299,7 +296,7 @@ def main() -> None:
     )
     parser.add_argument("places", nargs="*", default=ENGINE, help="folders and files to change")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="folders and files of tests")
-    parser.add_argument("--quick", action="store_true", help="2 mutants of the database")
+    parser.add_argument("--quick", action="store_true", help="2 mutants of one file")
     parser.add_argument("--count", type=int, default=40, help="number of mutants")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=2, help="mutants tried at the same time")
@@ -311,7 +308,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="store each mutant in this file, go on from it")
     given = parser.parse_args()
     if given.quick:
-        given.places, given.tests, given.count = ["schedlang/database"], ["tests/database"], 2
+        given.places, given.tests = (
+            ["schedlang/shapes/extents.py"],
+            ["tests/shapes/test_extents.py"],
+        )
+        given.count = 2
     chosen = drawn(given.places, given.seed, given.count)
     names = ("places", "tests", "seed", "slow", "seconds")
     head = {"made_with": made_with(), **{name: getattr(given, name) for name in names}}
@@ -341,13 +342,18 @@ def main() -> None:
         record = recorded(given.record, given, copy)
         with ThreadPoolExecutor(given.jobs) as pool:
             attempts = [pool.submit(attempt, one) for one in chosen if str(one) not in done]
-            for one in as_completed(attempts):
-                row = one.result()
-                done[row["mutant"]] = row
-                print(f"{row['mutant']}\n    {row['outcome']} {row['by']}", flush=True)
-                if given.json is not None:
-                    document = {**head, "mutants": list(done.values())}
-                    given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            try:
+                for one in as_completed(attempts):
+                    row = one.result()
+                    done[row["mutant"]] = row
+                    print(f"{row['mutant']}\n    {row['outcome']} {row['by']}", flush=True)
+                    if given.json is not None:
+                        document = {**head, "mutants": list(done.values())}
+                        text = json.dumps(document, indent=1) + "\n"
+                        given.json.write_text(text, encoding="utf-8")
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     print_table([done[str(mutant)] for mutant in chosen], given.places)
 
 

@@ -17,8 +17,8 @@ from schedlang.measurement import (
 )
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
-from schedlang.measurement.recorded import RecordedProgram
-from schedlang.measurement.recorded.simulated import SimulatedClock
+from schedlang.lab import RecordedProgram
+from schedlang.lab.simulation import SimulatedClock
 
 BUILD_SECONDS, RUN_SECONDS = 0.5, 0.125
 """Seconds of the simulated clock that a scripted program takes."""

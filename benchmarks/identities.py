@@ -19,18 +19,19 @@ differs, and exits with 1.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from unittest import mock
-
-from _against import add_arguments, finish
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from _against import add_arguments, finish  # noqa: E402
 from _identity_calls import Call, calls  # noqa: E402
 from _stored_files import Reading, readings  # noqa: E402
 
@@ -40,6 +41,7 @@ from tests.database.old_runs import played, target  # noqa: E402
 
 # Of all calls, every one of this many in the quick setting.
 _QUICK = 10
+_WORK: list[Call | Reading] = []
 
 
 def identity(call: Call) -> str:
@@ -84,21 +86,29 @@ def read(reading: Reading) -> dict[str, str]:
         return dict(reading(Path(folder)))
 
 
-def values(made: Iterable[Call], *, quick: bool) -> dict[str, str]:
+def values(made: Sequence[Call], *, quick: bool, jobs: int) -> dict[str, str]:
     """Return identities and what is read of files, by name."""
-    found = {call.name: identity(call) for call in made}
-    for reading in readings(quick=quick):
-        found |= read(reading)
-    return found
+    files = [*readings(quick=quick)]
+    _WORK[:] = [*made, *files]
+    # Processes are forked: they have the calls.
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+        found = [*pool.map(_worked, range(len(_WORK)))]
+    return {name: value for part in found for name, value in part.items()}
+
+
+def _worked(place: int) -> dict[str, str]:
+    work = _WORK[place]
+    return {work.name: identity(work)} if isinstance(work, Call) else read(work)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a part of the calls and files")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     add_arguments(parser)
     given = parser.parse_args()
     made = chosen(quick=given.quick)
-    found = values(made, quick=given.quick)
+    found = values(made, quick=given.quick, jobs=given.jobs)
     given.part = given.quick
     problems = [*wrong(made, found)]
     print(f"{len(made)} calls, {len(found) - len(made)} values of files")

@@ -15,8 +15,8 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -113,6 +113,32 @@ def target() -> sl.Target:
     return found
 
 
+@contextmanager
+def played(
+    measurer: Callable[..., Any], kind: type[sl.Target] | None = None, version: str = "0.1.0"
+) -> Iterator[None]:
+    """Let targets of a kind measure with this, and the toolchain be one for all machines.
+
+    Parameters
+    ----------
+    measurer: stands for ``Target.measurer``.
+    kind: class of the targets; by default that of ``target()``.
+    version: of the library.
+    """
+    kind = kind or type(target())
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", sl.InterruptedWarning)
+        for name, replacement in (
+            ("schedlang.targets.toolchain.schedlang_version", lambda: version),
+            ("schedlang.tvm.codegen.toolchain", lambda: "played"),
+        ):
+            stack.enter_context(mock.patch(name, replacement))
+        stack.enter_context(mock.patch.object(kind, "measurer", measurer))
+        stack.enter_context(mock.patch.object(kind, "check_present", lambda self: None))
+        yield
+
+
 def call(name: str, database: str, *, first: bool, measurer: Hashed | None = None) -> list[Any]:
     """Make the call of a run, the ``first`` one or that which continues it; return what it found.
 
@@ -122,17 +148,7 @@ def call(name: str, database: str, *, first: bool, measurer: Hashed | None = Non
     trials = _FEW if first and place == "ended" else TRIALS
     stop = _INTERRUPTED.get(place) if first else None
     used = measurer or Hashed(stop)
-    kind = type(target())
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore", sl.InterruptedWarning)
-        for name, replacement in (
-            ("schedlang.targets.toolchain.schedlang_version", lambda: "0.1.0"),
-            ("schedlang.tvm.codegen.toolchain", lambda: "played"),
-        ):
-            stack.enter_context(mock.patch(name, replacement))
-        stack.enter_context(mock.patch.object(kind, "measurer", lambda *_, **options: used))
-        stack.enter_context(mock.patch.object(kind, "check_present", lambda self: None))
+    with played(lambda *_, **options: used):
         if search == "network":
             found = sl.tune_network(
                 network(), target(), trials=TRIALS, seed=3, batch=6, database=database

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import schedlang as sl
+from schedlang.lab import RecordedProgram
+from schedlang.lab.simulation import SimulatedClock
 from schedlang.measurement import (
     Candidate,
     Measurement,
@@ -17,8 +19,6 @@ from schedlang.measurement import (
 )
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
-from schedlang.lab import RecordedProgram
-from schedlang.lab.simulation import SimulatedClock
 
 BUILD_SECONDS, RUN_SECONDS = 0.5, 0.125
 """Seconds of the simulated clock that a scripted program takes."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import schedlang as sl
 from schedlang.tvm.codegen.library import find_text
 from tests.database.old_runs import RUNS, Hashed, played, target
-from tests.measurement.recorded.made_up_space import made_up
+from tests.lab.made_up_space import made_up
 from tests.spaces.partial_spaces import SPACES, WORKLOAD
 
 ASSETS = Path(__file__).parent / "assets"

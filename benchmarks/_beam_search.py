@@ -13,12 +13,12 @@ from schedlang.distributions.base import Decision
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.instructions.choices import Decider
 from schedlang.search.base import StrategyBase, check_setting
-from schedlang.search.models.checked import predict_known
-from schedlang.search.models.cost_model import Example
-from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.search.program import Program, extract_features
+from schedlang.search.cost_model import Example
+from schedlang.search.gradient_boosting import GradientBoosting
+from schedlang.search.program_builder import Program, extract_features
 from schedlang.search.proposals import Told
 from schedlang.search.strategy import Proposal
+from schedlang.search.surrogate import predict_known
 
 # Score of a program without features: as slow as can be.
 _SLOW = 0.0

@@ -16,7 +16,7 @@ from tvm import te
 import schedlang as sl
 from schedlang.modules import parallel_vectorize_unroll
 from schedlang.search import Evolutionary, Random
-from schedlang.search.registry import SEARCHES
+from schedlang.search.searches import SEARCHES
 from tests.database.old_runs import network, target
 
 RECORDED = Path(__file__).parent / "recorded" / "epyc-zen3-2-cores" / "GMM.space"

@@ -15,7 +15,7 @@ from typing import Any
 
 import schedlang as sl
 from schedlang.database import Database, diff
-from schedlang.targets.deployment.manifest import Manifest
+from schedlang.targets.deployment.signature import Manifest
 from tests.database.old_runs import RUNS, Hashed, call, played, target
 from tests.formats import samples
 

@@ -22,10 +22,9 @@ from tvm import relax
 import schedlang as sl
 from schedlang.database import Database
 from schedlang.measurement import RecordedSpace
-from schedlang.networks.convention import ByName
-from schedlang.networks.tensor import inputs_and_outputs
+from schedlang.networks.convention import ByName, inputs_and_outputs
 from schedlang.spaces.space import Space
-from schedlang.tuning.surveys.survey_workload import UnfinishedSurvey
+from schedlang.tuning.surveys import UnfinishedSurvey
 
 ZEN4 = SPACES / "epyc-zen4-2-cores"
 _NETWORK: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.search.models.cost_model import Example, Features, Scores
+from schedlang.search.cost_model import Example, Features, Scores
 
 
 def available() -> bool:

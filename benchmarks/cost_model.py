@@ -32,16 +32,17 @@ from _measured import measured_programs
 
 import schedlang as sl
 from schedlang.distributions.base import Decision
-from schedlang.search.models.cost_model import CostModel, Example, RandomModel, Scores, throughputs
-from schedlang.search.models.decision_model import DecisionModel, site_values
-from schedlang.search.models.gradient_boosting import (
+from schedlang.search.cost_model import CostModel, Example, RandomModel, Scores, throughputs
+from schedlang.search.gradient_boosting import (
     LEAST_WEIGHT,
     ROUNDS,
+    DecisionModel,
     GradientBoosting,
+    site_values,
     train_booster,
 )
 from schedlang.search.surrogate import pairwise_accuracy, recall_at
-from schedlang.tvm.analysis.statement_features import statement_features
+from schedlang.tvm.analysis.work import statement_features
 
 WORKLOADS = ("GMM", "C2D", "SFM", "T2D")
 PROGRAMS, UNSEEN, TRAINED_ON = 192, 64, (32, 64, 128)

@@ -34,9 +34,9 @@ from schedlang.database import (
     merge,
     summary,
 )
-from schedlang.database.owner import this_process
+from schedlang.database.sqlite.file import this_process
 from schedlang.measurement import Status
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 from schedlang.workloads import C1D, C2D, CBR, DEP, GMM, SFM
 
 WORKLOADS = 50

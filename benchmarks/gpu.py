@@ -31,8 +31,8 @@ from gpu_rows.bench import Bench
 from gpu_rows.rows import ROWS
 
 import schedlang as sl
-from schedlang.targets.cuda.device import device_count, read_device, why_none
-from schedlang.targets.cuda.named import model_name
+from schedlang.targets.cuda.attributes import model_name
+from schedlang.targets.cuda.cuda_api import device_count, read_device, why_none
 
 ROW_SECONDS = 470.0  # by default
 # A row that would have less is not begun.

@@ -45,7 +45,7 @@ from schedlang.measurement.clock import Clock
 from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.hosted import PER_TASK, HostedSession, HostedTask
-from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.networks.tuning.network_tasks import SharedTask
 from schedlang.search.tasks import make_scheduler
 from schedlang.testing.executors import CountedMeasurer
 from schedlang.tuning.hosts import Given, islands_of

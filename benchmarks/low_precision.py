@@ -25,8 +25,7 @@ from tvm import te
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
 from schedlang.measurement.contest import hold_contest
-from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
-from schedlang.modules.hardware.use_vnni import UseVNNI
+from schedlang.modules.cpu.dot_products import UseBF16Dot, UseVNNI
 from schedlang.targets import LocalCPU
 
 ROUNDS = 5

@@ -38,7 +38,7 @@ import numpy as np
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 
 NAMES = ("GMM", "C2D", "DEP", "SFM")
 BATCH = 16

@@ -45,7 +45,7 @@ ENGINE = (
     "schedlang/networks/tuning",
     "schedlang/shapes",
     "schedlang/database",
-    "schedlang/just_in_time/choices.py",
+    "schedlang/just_in_time/kernel_choices.py",
 )
 TESTS = (
     "tests/tuning",

@@ -17,7 +17,7 @@ from _contest import WORKLOADS, Contestant, compete, draw_from, median, ratio, s
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 
 SPACES = ("with priors", "without")
 

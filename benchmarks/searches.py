@@ -43,8 +43,8 @@ from schedlang.lab.recording import line_of
 from schedlang.lab.simulation import baseline_of, regret, score
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
-from schedlang.search.program import Program, extract_features
-from schedlang.search.registry import SEARCHES
+from schedlang.search.program_builder import Program, extract_features
+from schedlang.search.searches import SEARCHES
 
 SPACES = Path(__file__).parent / "recorded"
 # A network's layers are in a folder below, for a figure of their own.

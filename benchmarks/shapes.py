@@ -27,7 +27,7 @@ import numpy as np
 from _race import hold_finals
 
 import schedlang as sl
-from schedlang.interpreters.to_symbolic import to_symbolic
+from schedlang.interpreters.conversions import to_symbolic
 from schedlang.targets import LocalCPU
 from schedlang.tvm.symbolic import unify
 

@@ -31,7 +31,7 @@ from _stream_lines import Lines
 from _stream_networks import LISTED, listed
 from searches import SPACES
 
-from schedlang.search.registry import SEARCHES
+from schedlang.search.searches import SEARCHES
 
 TRIALS = 48
 WHAT = ("tune", *LISTED)

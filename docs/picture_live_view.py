@@ -15,9 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import schedlang as sl  # noqa: E402
-from schedlang.tuning.live import LiveView  # noqa: E402
-from schedlang.tuning.live.snapshot import Snapshot  # noqa: E402
-from schedlang.tuning.live.terminal import View  # noqa: E402
+from schedlang.tuning.session.live_view import LiveView, View  # noqa: E402
+from schedlang.tuning.session.screen import Snapshot  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 WIDTHS = (60, 100, 160)

@@ -4,8 +4,8 @@ Importing this package registers their instructions and tensor intrinsics, so th
 replay.
 """
 
-from schedlang.modules.cpu.chains import update_in_chains
-from schedlang.modules.cpu.dot_tile import dot_tile
+from schedlang.modules.cpu.dot_products import UseBF16Dot, UseVNNI, dot_tile
+from schedlang.modules.cpu.draw_nests import update_in_chains, update_private_copies
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
 from schedlang.modules.cpu.move_data import move_block, move_data
 from schedlang.modules.cpu.pack_ahead import pack_ahead, pack_read
@@ -14,7 +14,6 @@ from schedlang.modules.cpu.parallel_vectorize_unroll import (
     finish_by_work,
     parallel_vectorize_unroll,
 )
-from schedlang.modules.cpu.private_copies import update_private_copies
 from schedlang.modules.cpu.register_tile import register_tile, sample_register_tile, unroll_tile
 from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
 from schedlang.modules.gpu.auto_bind import (
@@ -28,28 +27,28 @@ from schedlang.modules.gpu.cross_thread_reduction import (
     reduce_across_threads,
 )
 from schedlang.modules.gpu.finish_threads import finish_for_threads, finish_threads
-from schedlang.modules.gpu.fragment_store import store_fragments
 from schedlang.modules.gpu.fragments import (
+    copy_by_warps,
     load_fragments,
     pad_to_tiles,
+    sample_width,
     split_to_fragments,
+    store_fragments,
     use_intrinsics,
 )
 from schedlang.modules.gpu.matrix_operands import to_matrix_product
 from schedlang.modules.gpu.pipeline import cooperative_fetching, sample_fetch_width
-from schedlang.modules.gpu.thread_tile import sample_thread_tile
-from schedlang.modules.gpu.thread_tiling import thread_tiling
+from schedlang.modules.gpu.thread_tiling import sample_thread_tile, thread_tiling
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
-from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_width
-from schedlang.modules.gpu.warp_tiling import sample_factor
-from schedlang.modules.gpu.warpgroups.steps import (
+from schedlang.modules.gpu.use_wgmma import (
+    UseWGMMA,
     keep_in_registers,
     multiply_with_wgmma,
+    sample_parts,
+    sample_tile_extent,
     stage_for_warpgroups,
 )
-from schedlang.modules.gpu.warpgroups.use_wgmma import UseWGMMA, sample_parts, sample_tile_extent
-from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
-from schedlang.modules.hardware.use_vnni import UseVNNI
+from schedlang.modules.gpu.warp_tiling import sample_factor
 from schedlang.modules.shared.add_rfactor import add_rfactor
 from schedlang.modules.shared.auto_inline import (
     auto_inline,

@@ -76,7 +76,7 @@ if _typing.TYPE_CHECKING:
     from schedlang.spaces.placement import Stochastic, UnknownPlaceWarning
     from schedlang.spaces.sketch import FailedPathWarning, Sketch
     from schedlang.spaces.space import Space
-    from schedlang.spaces.unrecorded import UnrecordedDrawWarning, UnrecordedWorkWarning
+    from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
     from schedlang.tuning import (
         Callback,
         CallbackWarning,

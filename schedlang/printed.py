@@ -1,16 +1,20 @@
-"""How values look: as the last line of a notebook's cell, in part of a message, and in tables."""
+"""How values look in a notebook's cell and in a message, and how long steps are announced."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import difflib
+import logging
 import os
 import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
+
+# -- How values look: as the last line of a notebook's cell, in part of a message, and in tables.
 
 _GAP = "  "
 # Unicode's categories: control and format characters, lone surrogates, separators of lines.
@@ -173,3 +177,29 @@ def redirected(output: TextIO, place: TextIO) -> Iterator[None]:
             ctypes.CDLL(None).fflush(None)  # what C++ wrote is in a buffer of its own
         os.dup2(kept, number)
         os.close(kept)
+
+
+# -- Steps that may take long: announced in the log, and on a terminal while they last ------------
+
+LOGGER = logging.getLogger("schedlang")
+"""Gets each long step, and the lines of every run, with the level INFO; new bests with DEBUG."""
+
+
+@contextmanager
+def announced(step: str) -> Iterator[None]:
+    """Tell what is done inside ``with``, such as ``"nvcc compiles 2 kernels"``."""
+    LOGGER.info("%s", step)
+    if not _is_terminal():
+        yield
+        return
+    from rich.console import Console  # most programs announce nothing
+
+    with Console(stderr=True).status(step):
+        yield
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it is closed
+        return False

@@ -3,21 +3,19 @@
 from typing import TYPE_CHECKING
 
 from schedlang.search.base import ProposingStrategy, StrategyBase
+from schedlang.search.baselines import Grid, Random
 from schedlang.search.coordinate_descent import CoordinateDescent
+from schedlang.search.cost_model import CostModel, CostModelError, Example, RandomModel
 from schedlang.search.evolutionary import Evolutionary
 from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
-from schedlang.search.grid import Grid
-from schedlang.search.models.cost_model import CostModel, CostModelError, Example, RandomModel
-from schedlang.search.models.decision_model import DecisionModel
-from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.gradient_boosting import DecisionModel, GradientBoosting
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.random import Random
-from schedlang.search.registry import SEARCHES, MakeStrategy, make_search
+from schedlang.search.searches import SEARCHES, MakeStrategy, make_search
 from schedlang.search.strategy import Outcome, Proposal, Recorded, Rejection, Strategy
-from schedlang.search.tree.tree_search import TreeSearch
+from schedlang.search.tree_search import TreeSearch
 
 if TYPE_CHECKING:
-    from schedlang.search.models.pretraining import pretrain
+    from schedlang.search.cost_model import pretrain
 else:
     from schedlang._lazy import attach
 

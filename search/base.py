@@ -10,8 +10,7 @@ from typing import Any
 from schedlang.errors import SchedlangError
 from schedlang.instructions.choices import Decider
 from schedlang.language.schedule import Schedule
-from schedlang.measurement.clock import Clock
-from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.measurement.clock import Clock, Stopwatch
 from schedlang.search.enumerator import Completeness
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.state import dump_rng, dump_state, load_rng, load_state

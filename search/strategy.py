@@ -13,7 +13,7 @@ from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.measurement.clock import Clock
-from schedlang.search.models.cost_model import CostModel
+from schedlang.search.cost_model import CostModel
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram

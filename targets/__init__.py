@@ -8,15 +8,14 @@ if TYPE_CHECKING:
     from schedlang.targets.cpu.local import LocalCPU
     from schedlang.targets.cpu.target import CPUTarget
     from schedlang.targets.cuda.target import CUDATarget
-    from schedlang.targets.deployment.c.loading import CError
+    from schedlang.targets.deployment.c_functions import CError
     from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
     from schedlang.targets.deployment.library import load
     from schedlang.targets.deployment.threads import ThreadCountWarning
     from schedlang.targets.errors import BuildError, LibraryError
     from schedlang.targets.kinds import register
     from schedlang.targets.measure.timing import TimingPolicy
-    from schedlang.targets.pooled.kept import measurer
-    from schedlang.targets.pooled.measurer import PooledMeasurer
+    from schedlang.targets.pooled.measurer import PooledMeasurer, measurer
     from schedlang.targets.rpc.launch import start_server, start_tracker
     from schedlang.targets.rpc.measurer import RPC
     from schedlang.targets.target import (

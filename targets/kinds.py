@@ -248,3 +248,18 @@ def _kind_called(word: str) -> str:
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
+
+
+# -- Checks of the numbers that users give a target -----------------------------------------------
+
+
+def check_count(name: str, key: str, number: float) -> None:
+    """Raise TargetError unless the number ``key`` of the target ``name`` is a count, from 1 on."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise TargetError(f"target {name!r}: {key}={number!r}; give a whole number, 1 or more")
+
+
+def check_rate(name: str, key: str, number: float) -> None:
+    """Raise TargetError unless the number ``key`` of the target ``name`` is a rate, above 0."""
+    if not isinstance(number, int | float) or not number > 0:
+        raise TargetError(f"target {name!r}: {key}={number!r}; give more than 0")

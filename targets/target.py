@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from schedlang.targets.deployment.callable import CompiledProgram
     from schedlang.tvm.codegen.compiler import CompilerTarget
     from schedlang.tvm.program import TensorProgram
+
 
 _Member = TypeVar("_Member", bound=Callable[..., Any])
 # Abstract under a name that type checkers do not know: for them ``Target("cpu")`` would be a
@@ -356,3 +357,31 @@ def export_library(mod: TensorProgram, target: Target | str | Any, path: str | P
     TVM itself takes half of the hardware threads.
     """
     return as_target(target).export_library(mod, path)
+
+
+# -- A table of a target's properties, with the source of each value ------------------------------
+
+_UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
+
+def table(
+    key: str, values: Mapping[str, str], sources: Mapping[str, str], last: Sequence[str] = ()
+) -> str:
+    """Write the key, then a line for each attribute: name, value and source.
+
+    ``last`` is the name, value and source of a last line whose value may be long.
+    """
+    widths = max(map(len, values)), max(map(len, values.values()))
+    lines = [
+        f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {sources[name]}"
+        for name, value in values.items()
+    ]
+    if last:
+        lines.append(f"  {last[0]:<{widths[0]}}  {'  '.join(last[1:])}")
+    return "\n".join([key, *lines])
+
+
+def size(count: int) -> str:
+    """Write a size in the largest unit that divides it: ``49152 -> "48 KiB"``."""
+    unit, name = next((unit, name) for unit, name in _UNITS if count % unit == 0)
+    return f"{count // unit} {name}"

@@ -36,7 +36,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a GPU where there is none, and say why there is none."""
     if item.get_closest_marker("gpu") is None:
         return
-    from schedlang.targets.cuda.device import device_count, why_none
+    from schedlang.targets.cuda.cuda_api import device_count, why_none
 
     if device_count() == 0:
         pytest.skip(f"needs an NVIDIA GPU: {why_none()}")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
-from schedlang.announcing import LOGGER, announced
-from schedlang.lab.emulator.emulate import emulate
+from schedlang.lab.emulator.emulation import emulate
+from schedlang.printed import LOGGER, announced
 from schedlang.targets.cuda import nvcc
 from tests.tuning.scripted import Scripted
 

@@ -15,8 +15,8 @@ from tvm.tirx.function import IndexMap as TVMIndexMap
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.expressions import IndexMap, IntExpr, IntOp, IntRV, maximum, minimum
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.tvm.expressions import index_map_from_tvm, index_map_to_tvm
 from schedlang.tvm.program import structurally_equal
+from schedlang.tvm.values import index_map_from_tvm, index_map_to_tvm
 from tests.language.programs import product
 
 

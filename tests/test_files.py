@@ -11,8 +11,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.files import replacing, write_text
-from schedlang.just_in_time.cache_folder import CacheFolder
-from schedlang.shapes import stored
+from schedlang.just_in_time.kernel_cache import CacheFolder
+from schedlang.shapes import shape_file as stored
 from tests.processes import limited
 from tests.report.synthetic import make_history
 

@@ -7,7 +7,7 @@ from schedlang.language.schedule import Trace
 from schedlang.networks import NetworkResult
 from schedlang.printed import first_line, listed, nearest
 from schedlang.report import Comparison
-from schedlang.tuning.explaining.explanation import Explanation
+from schedlang.tuning.explaining import Explanation
 
 
 class Printer:

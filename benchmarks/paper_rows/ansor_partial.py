@@ -29,11 +29,10 @@ from paper_rows.simulated import draw_spaces, path_of, units
 from schedlang.instructions.instruction import Line
 from schedlang.lab.recording import line_of
 from schedlang.measurement import RecordedSpace
-from schedlang.search.models.checked import predict_known
-from schedlang.search.models.cost_model import Example
-from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.search.surrogate import pairwise_accuracy, recall_at
-from schedlang.tvm.analysis.statement_features import Features, statement_features
+from schedlang.search.cost_model import Example
+from schedlang.search.gradient_boosting import GradientBoosting
+from schedlang.search.surrogate import pairwise_accuracy, predict_known, recall_at
+from schedlang.tvm.analysis.work import Features, statement_features
 
 RATES = tuple(number / 10 for number in range(11))
 # The text of the paper does not say its k.

@@ -1,26 +1,28 @@
 """Draw tiles, grain and lanes of programs without reductions: element-wise, gathers, scans.
 
-Tiling modules leave such blocks as they are, so that finishing alone would give a handful of
-programs. Splitting a loop keeps the order of iterations, so every block may be split. Inner parts
-of loops whose iterations may run in any order move inwards. In a scan over the elements of rows
-several rows then advance together: the next addition does not wait for the last one.
+Updates of one element follow one another, unless they go in several chains (the sum of a row of a
+sparse matrix) or into private copies for each thread (the bins of a histogram). The instructions
+for both are below what draws them.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from schedlang.analysis import block_facts, constant_extent, is_single_child, loop_is_plain
 from schedlang.analysis.concurrency import (
     has_independent_iterations,
+    has_one_chain,
     is_inside_loops,
     loops_start_at_zero,
     may_run_in_parallel,
+    updated_elements,
 )
 from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.language.macros import chain_updates, privatize, rewriting
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.chains import draw_chains
-from schedlang.modules.cpu.private_copies import draw_private_copies
 from schedlang.modules.shared.finish import MIN_LANES, every_block
 
 # Longest inner part of a split loop: of a nest, and of a loop alone, which draws nothing else.
@@ -116,3 +118,95 @@ def _scaled(
     for scale, prob in scales.items():
         options.setdefault(max(int(usual * scale), min(least, usual)), prob)
     return sch.sample_categorical(list(options), list(options.values()), name=name)
+
+
+# -- Several chains of updates of one element, as in the sum of a sparse row ----------------------
+
+# Chains; as lanes of a vector, or as additions that do not wait for each other.
+_CHAINS = (4, 8, 16)
+# A shorter loop of constant length has too few updates for that.
+_LEAST_IN_CHAINS = 32
+
+
+@rewriting(chain_updates)
+def update_in_chains(sch: Schedule, block: BlockRV, loop: LoopRV, chains: int | IntExpr) -> None:
+    """Let copies of the element that a loop updates be updated in turns; combine them after.
+
+    ::
+
+        for k: Y[i] += x(k)
+        ->  P = 0;  for o: for c: P[c] += x(o * chains + c);  for c: Y[i] += P[c]
+
+    The loop is the innermost one, and the block is alone in it and does nothing but the update: a
+    sum, or of integers a minimum or maximum. The loop's length may be any expression; iterations
+    behind the last whole turn update the element itself.
+    """
+
+
+def draw_chains(sch: Schedule, block: BlockRV, name: str) -> bool:
+    """Draw in how many chains the innermost loop updates an element; whether it is several.
+
+    The innermost loop is then the one over the chains.
+    """
+    if updated_elements(sch, block) is None or not has_one_chain(sch, block):
+        return False
+    loop = sch.get_loops(block)[-1]
+    length = constant_extent(sch, loop)
+    if not loop_is_plain(sch, loop) or (length is not None and length < _LEAST_IN_CHAINS):
+        return False
+    if sch.choose(f"chains:{name}", ("one", "several")) == "one":
+        return False
+    chains = sch.sample_categorical(list(_CHAINS), name=f"chains_of:{name}")
+    update_in_chains(sch, block, loop, chains)
+    return True
+
+
+# -- Private copies of what a scatter updates, for each thread ------------------------------------
+
+# Copies for each core.
+_COPIES = (1, 2, 4)
+# Starting and combining copies is worth while from this number of updates of each element on.
+_LEAST_IN_COPIES = 4
+
+
+@rewriting(privatize)
+def update_private_copies(sch: Schedule, block: BlockRV, loop: LoopRV) -> None:
+    """Let each iteration of the outermost loop update a copy of its own; combine the copies after.
+
+    ::
+
+        for p: for i: H[f(p, i)] += x
+        ->  P = 0;  for p: for i: P[p, f(p, i)] += x;  for p: for b: H[b] += P[p, b]
+
+    The block is alone in its loops and does nothing but the update: a sum, or of integers a minimum
+    or maximum. Neither the place nor what is added depends on ``H``. The loop may then run in
+    parallel, whatever the places are.
+    """
+
+
+def draw_private_copies(sch: Schedule, block: BlockRV, name: str, cores: int) -> bool:
+    """Draw whether parts of a scatter update private copies; the parts are the outermost loop.
+
+    Only for updates that no two iterations of the outermost loop may make at the same time.
+    """
+    loops = sch.get_loops(block)
+    elements = updated_elements(sch, block)
+    extents = [constant_extent(sch, loop) for loop in loops]
+    if elements is None or cores == 1 or not loops or None in extents:
+        return False
+    if not all(is_single_child(sch, loop) and loop_is_plain(sch, loop) for loop in loops):
+        return False
+    updates = prod(extent or 1 for extent in extents)
+    copies = [
+        cores * each
+        for each in _COPIES
+        if (extents[0] or 1) % (cores * each) == 0
+        and elements * cores * each * _LEAST_IN_COPIES <= updates
+    ]
+    if not copies or may_run_in_parallel(sch, loops[0]):
+        return False
+    if sch.choose(f"copies:{name}", ("shared", "private")) == "shared":
+        return False
+    parts = sch.sample_categorical(copies, name=f"copies_of:{name}")
+    update_private_copies(sch, block, sch.split(loops[0], [parts, None])[0])
+    return True

@@ -19,7 +19,7 @@ from schedlang.analysis import (
 from schedlang.analysis.concurrency import is_only_writer, is_regular, loops_start_at_zero
 from schedlang.analysis.intrinsics import block_axes, block_reads
 from schedlang.distributions import RegisterTile
-from schedlang.distributions.tiles.divisors import divisors
+from schedlang.distributions.tile_engine import divisors
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from schedlang.analysis import block_facts, count_operations, has_trivial_binding, require
-from schedlang.analysis.einsum import MatrixProduct, matrix_product
+from schedlang.analysis.intrinsics import MatrixProduct, matrix_product
 from schedlang.errors import InstructionError, NotApplicable
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
@@ -89,8 +89,9 @@ def to_matrix_product(sch: Schedule, block: BlockRV, transposed: bool) -> list[B
             C[..] = P[..]
 
     The variables of a block that are rows, columns or terms become one index each, and batches
-    stay in front (``schedlang.analysis.einsum.matrix_product``). With ``transposed``, B is stored
-    as ``B[n, k]``. The copies are there to be inlined. (MetaSchedule's TransformWithTensorIntrin.)
+    stay in front (``schedlang.analysis.intrinsics.matrix_product``). With ``transposed``, B is
+    stored as ``B[n, k]``. The copies are there to be inlined. (MetaSchedule's
+    TransformWithTensorIntrin.)
     """
     product = matrix_product(sch, block)
     assert isinstance(product, MatrixProduct)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import schedlang.modules.gpu.tensor_core_intrinsics  # noqa: F401 - it defines intrinsics
-from schedlang.analysis.einsum import MatrixProduct
-from schedlang.analysis.intrinsics import block_reads
+from schedlang.analysis.intrinsics import MatrixProduct, block_reads
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule

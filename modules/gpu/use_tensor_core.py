@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from schedlang.analysis import block_facts, require
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.gpu.fragment_store import store_fragments
-from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
+from schedlang.modules.gpu.fragments import (
+    copy_by_warps,
+    load_fragments,
+    sample_copies,
+    split_to_fragments,
+    stage_by_warps,
+    store_fragments,
+    use_intrinsics,
+)
 from schedlang.modules.gpu.matrix_operands import find_matrix_product, to_fused_matrix_product
 from schedlang.modules.gpu.pipeline import pipeline
 from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of, order_weights
-from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_copies, stage_by_warps
 from schedlang.modules.gpu.warp_tiling import Limits, tile_for_warps
 from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.spaces.module import module

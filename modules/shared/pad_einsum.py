@@ -16,7 +16,7 @@ from schedlang.analysis import (
     require,
     stores_contiguously,
 )
-from schedlang.analysis.einsum import find_einsum
+from schedlang.analysis.intrinsics import find_einsum
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV

@@ -1,4 +1,4 @@
-"""Analyses of operand layouts, for modules; no call is recorded."""
+"""Analyses of operand layouts and of moved data, for modules; no call is recorded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import buffer_index
 from schedlang.tvm.analysis import layout as _tvm
-from schedlang.tvm.analysis.strides import vector_run as _vector_run
+from schedlang.tvm.analysis.accesses import vector_run as _vector_run
+from schedlang.tvm.analysis.layout import BlockMoves
 
 __all__ = [
+    "BlockMoves",
+    "block_moves",
     "computes_ahead",
     "layout_free_buffers",
+    "only_moves_data",
     "parameter_names",
     "reading_blocks",
     "reads_ahead",
@@ -74,3 +78,16 @@ def vector_run(sch: Schedule, block: BlockRV, widths: Sequence[int]) -> int:
     Along the block's last variable; 1 if none is. Conditions must hold for whole vectors.
     """
     return _vector_run(sch.raw, sch.raw_value(sch.own(block)), widths)
+
+
+# -- Blocks that only move data -------------------------------------------------------------------
+
+
+def only_moves_data(sch: Schedule) -> bool:
+    """Return whether the program before scheduling computes nothing: see ``Task.moves_data``."""
+    return _tvm.only_moves_data(sch.workload.func)
+
+
+def block_moves(sch: Schedule, block: BlockRV) -> BlockMoves:
+    """Return along which loops a block loads and stores contiguous elements."""
+    return _tvm.block_moves(sch.raw, sch.raw_value(sch.own(block)))

@@ -12,7 +12,6 @@ from schedlang.tvm import schedule as _tvm_schedule
 from schedlang.tvm.analysis import BlockFacts, LoopKind
 from schedlang.tvm.analysis import accesses as _accesses
 from schedlang.tvm.analysis import patterns as _patterns
-from schedlang.tvm.analysis import strides as _tvm_strides
 from schedlang.tvm.analysis.accesses import Footprint
 
 
@@ -81,7 +80,7 @@ def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
 
     Vectors along such a loop need masks.
     """
-    return _tvm_strides.branches_along(
+    return _accesses.branches_along(
         sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
     )
 
@@ -94,7 +93,7 @@ def condition_strides(sch: Schedule, block: BlockRV) -> list[int]:
     One value in each period has work to do. Where the variable's loop is unrolled by a multiple of
     the period, the compiler knows the condition and computes nothing for the others.
     """
-    return _tvm_strides.condition_strides(sch.raw, sch.raw_value(sch.own(block)))
+    return _accesses.condition_strides(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def can_decompose_padding(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
@@ -128,7 +127,7 @@ def access_strides(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[l
     region. None when a size that is needed is not constant.
     """
     values = [sch.raw_value(sch.own(loop)) for loop in loops]
-    return _tvm_strides.access_strides(sch.raw, sch.raw_value(sch.own(block)), values)
+    return _accesses.access_strides(sch.raw, sch.raw_value(sch.own(block)), values)
 
 
 def row_length(sch: Schedule, block: BlockRV, loop: LoopRV, most: int) -> int:
@@ -137,7 +136,7 @@ def row_length(sch: Schedule, block: BlockRV, loop: LoopRV, most: int) -> int:
     ``for x in 12: A_s[i + x // 4, x % 4] = ..  ->  4``. No more than ``most`` are counted.
     """
     raw = sch.raw_value(sch.own(block))
-    return _tvm_strides.row_length(sch.raw, raw, sch.raw_value(sch.own(loop)), most)
+    return _accesses.row_length(sch.raw, raw, sch.raw_value(sch.own(loop)), most)
 
 
 def read_pattern(sch: Schedule, block: BlockRV) -> tuple[bool, bool]:

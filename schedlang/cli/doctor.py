@@ -92,8 +92,7 @@ def check_waiting(
     threads: Path = Path("/proc/self/task"), processes: Path = Path("/proc")
 ) -> DoctorCheck:
     """Say whether the system tells when other work takes a core, and how often it does now."""
-    from schedlang.targets.core_watch import CoreWatch
-    from schedlang.targets.cpu.waiting import ThreadWaits
+    from schedlang.targets.core_use import CoreWatch, ThreadWaits
 
     cores, waits = CoreWatch(processes), ThreadWaits(threads)
     waits.look_for_threads()
@@ -185,7 +184,7 @@ def check_memory() -> DoctorCheck:
 def check_gpu() -> Iterator[DoctorCheck]:
     """Say which GPUs there are, and whether programs can be compiled for them."""
     from schedlang.targets.cuda import nvcc
-    from schedlang.targets.cuda.device import device_count, driver_version, read_device, why_none
+    from schedlang.targets.cuda.cuda_api import device_count, driver_version, read_device, why_none
 
     devices = [read_device(number) for number in range(device_count())]
     compiler, version = nvcc.find(), nvcc.version()

@@ -31,7 +31,7 @@ from schedlang.tuning.options import SURVEY, TUNE, Option
 if TYPE_CHECKING:
     from schedlang.database import Timing
     from schedlang.lab import RecordedSpace
-    from schedlang.tuning.surveys.survey_workload import UnfinishedSurvey
+    from schedlang.tuning.surveys import UnfinishedSurvey
 
 
 @verb
@@ -294,7 +294,7 @@ def survey(
     if words["space"] is None and words["module"]:
         whole, size, seed = (arguments[name] for name in ("space", "size", "seed"))
         arguments["space"] = whole.restricted(workload, size, seed)
-    from schedlang.tuning.surveys.survey_workload import UnfinishedSurvey
+    from schedlang.tuning.surveys import UnfinishedSurvey
 
     with warnings.catch_warnings():
         # The error says it, and how to continue.

@@ -98,7 +98,7 @@ def check_for_c(c: bool, library: Path | None, option: str = "--library") -> Non
         return
     if library is None:
         raise UsageError(f"--c goes with {option} FILE")
-    from schedlang.targets.deployment.c.export import check_c
+    from schedlang.targets.deployment.c_export import check_c
 
     check_c(library)
 
@@ -306,7 +306,7 @@ def _named_apart(stored: Mapping[str, str]) -> str:
 
 
 def _winner(database: Database, run: int | None) -> Timing:
-    from schedlang.database.outcome import outcome_of
+    from schedlang.database.past_runs import outcome_of
 
     outcome = outcome_of(_history(database, run))
     if outcome.timing is None:

@@ -3,19 +3,24 @@
 from typing import TYPE_CHECKING
 
 from schedlang.database.database import Database, open_database, opened_database
-from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.history import RunHistory
-from schedlang.database.maintenance.history import history
+from schedlang.database.past_runs import history
 from schedlang.database.ranking import Timing, best_first, timing_in, timing_of
 from schedlang.database.record import FinalsEntry, Record
-from schedlang.database.run import Ask, Run
-from schedlang.database.sqlite.lost_journal import IncompleteDatabaseWarning
+from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails
+from schedlang.database.sqlite.file import IncompleteDatabaseWarning
 
 if TYPE_CHECKING:
-    from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
-    from schedlang.database.maintenance.merge import Merged, merge
-    from schedlang.database.maintenance.prune import Pruned, prune
-    from schedlang.database.maintenance.summary import Summary, format_summary, summary
+    from schedlang.database.merging import Merged, merge
+    from schedlang.database.pruning import Pruned, prune
+    from schedlang.database.summaries import (
+        BestDiffers,
+        Difference,
+        Summary,
+        diff,
+        format_summary,
+        summary,
+    )
 else:
     from schedlang._lazy import attach
 

@@ -11,17 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from schedlang.database.details import RunDetails, check_notes, check_tags
 from schedlang.database.record import FinalsEntry, Record, check_sizes
-from schedlang.database.run import Ask, Run
-from schedlang.database.sqlite.claims import claim_programs, end_claims
+from schedlang.database.run import Ask, Run, RunDetails, check_notes, check_tags
 from schedlang.database.sqlite.connection import AMONG, SQLiteConnection
-from schedlang.database.sqlite.details import (
-    add_details,
-    read_details,
-    remove_details,
-)
-from schedlang.database.sqlite.lost_journal import OWNED_RUNS
+from schedlang.database.sqlite.file import OWNED_RUNS
 from schedlang.database.sqlite.place import IN_MEMORY, check_name, check_no_uri
 from schedlang.database.sqlite.rows import (
     INSERT_FINAL,
@@ -43,6 +36,13 @@ from schedlang.database.sqlite.rows import (
     run_of,
     run_row,
     texts_of,
+)
+from schedlang.database.sqlite.run_tables import (
+    add_details,
+    claim_programs,
+    end_claims,
+    read_details,
+    remove_details,
 )
 from schedlang.database.sqlite.schema import (
     FROZEN_ID,
@@ -360,7 +360,7 @@ class Database:
         Return those of ``program_keys`` that another run on the same workload, target and toolchain
         has claimed: they are not claimed again. A claim ends when its run appends a record of the
         program, is handed over or is deleted; it is void while the run's owner is no living process
-        (see ``schedlang.database.owner``). Nothing happens when the run was deleted meanwhile.
+        (``schedlang.database.sqlite.file``). Nothing happens when the run was deleted meanwhile.
         """
         with self._connection.writing():
             return claim_programs(self._connection, run_id, program_keys)

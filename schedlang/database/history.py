@@ -14,16 +14,13 @@ from operator import sub
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlang.database.dataframe import dataframe_of
-from schedlang.database.details import Rejections, TrialDetails
 from schedlang.database.ranking import Timing, timing_of
 from schedlang.database.record import FinalsEntry, Record
-from schedlang.database.run import Run
-from schedlang.database.trace_events import TraceEvents
-from schedlang.database.trials import TrialRow, trial_rows
+from schedlang.database.run import Rejections, Run, TrialDetails
+from schedlang.database.trials import TraceEvents, TrialRow, dataframe_of, trial_rows
 from schedlang.errors import SchedlangError
 from schedlang.files import as_path, write_text
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 
 if TYPE_CHECKING:
     import pandas

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.database.database import Database
-from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.record import FinalsEntry, Record, check_sizes
-from schedlang.database.run import Ask, Run, renumbered
+from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails, renumbered
 from schedlang.database.sqlite.rows import (
     ask_of,
     final_of,
@@ -23,7 +22,7 @@ from schedlang.database.sqlite.rows import (
     run_row,
 )
 from schedlang.errors import DatabaseError
-from schedlang.measurement.phase import check_phases
+from schedlang.measurement.clock import check_phases
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from typing import ClassVar, cast
 
 from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse, shorten
 from schedlang.distributions._drawing import PRIOR_JUMP, Rng, Table, pick_index
-from schedlang.distributions.base import Decision, Distribution
-from schedlang.distributions.registry import register_distribution
-from schedlang.distributions.tiles.divisors import divisors
+from schedlang.distributions.base import Decision, Distribution, register_distribution
+from schedlang.distributions.tile_engine import divisors
 
 Tile = tuple[int, ...]
 

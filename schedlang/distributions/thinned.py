@@ -12,13 +12,16 @@ from typing import Any, ClassVar, Self
 
 from schedlang.distributions._checks import MAX_CANDIDATES, check_int
 from schedlang.distributions._drawing import Table
-from schedlang.distributions.base import JSON, Decision, Distribution, has_at_most
-from schedlang.distributions.registry import (
+from schedlang.distributions.base import (
+    JSON,
+    Decision,
+    Distribution,
     distribution_from_json,
     distribution_to_json,
+    has_at_most,
     register_distribution,
 )
-from schedlang.distributions.tabled import TableDistribution
+from schedlang.distributions.categorical import TableDistribution
 from schedlang.errors import DistributionError
 
 # Draws for each decision that is kept; a support that gives fewer has few that are likely.

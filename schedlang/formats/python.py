@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.formats.definitions import head
-from schedlang.instructions.arguments.plain import SequenceArgument
 from schedlang.instructions.choices import Taken, claim_site, free_site
 from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Sampling
 from schedlang.instructions.line import choices, decisions
+from schedlang.instructions.value_arguments import SequenceArgument
 from schedlang.interpreters.replay import replay
 from schedlang.tvm import program
-from schedlang.tvm.graph.positions import without_positions
+from schedlang.tvm.program_text import without_positions
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

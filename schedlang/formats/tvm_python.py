@@ -15,12 +15,12 @@ from schedlang.formats.python import (
     script_text,
     targets,
 )
-from schedlang.instructions.arguments.plain import INTRINSIC, SequenceArgument
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Places, Primitive, Sampling
 from schedlang.instructions.line import simplified
+from schedlang.instructions.value_arguments import INTRINSIC, SequenceArgument
+from schedlang.interpreters.conversions import flatten_for_tvm
 from schedlang.interpreters.replay import replay
-from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
 from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.tvm.schedule.guarded import as_in_tvm

@@ -16,8 +16,7 @@ from typing import Any
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
 from schedlang.instructions.arguments import Argument, argument_of
-from schedlang.instructions.handles import Handle, describe, handle_name, handles_in
-from schedlang.instructions.state import ProgramState
+from schedlang.instructions.handles import Handle, ProgramState, describe, handle_name, handles_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from typing import Any
 from schedlang.distributions import Categorical, Distribution
 from schedlang.errors import ConstraintError
 from schedlang.expressions import Predicate, random_variables
-from schedlang.instructions.arguments.tvm_reader import TVMReader
-from schedlang.instructions.handles import resolve, resolve_content
+from schedlang.instructions.argument import TVMReader
+from schedlang.instructions.handles import ProgramState, resolve, resolve_content
 from schedlang.instructions.instruction import Instruction, InstructionKind, Line, Result
-from schedlang.instructions.state import ProgramState
 
 Places = dict[int, int]
 """Drawn locations that are no loops (inlined, at the root), by the index of their handle."""

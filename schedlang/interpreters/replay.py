@@ -14,11 +14,10 @@ from typing import Any, Literal
 from schedlang.distributions import Distribution
 from schedlang.errors import InvalidTrace, SchedlangError, SpaceError, users_code
 from schedlang.expressions import IntRV
-from schedlang.instructions.handles import Handle, make_handle
+from schedlang.instructions.handles import Handle, ProgramState, make_handle
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.line import block_of
-from schedlang.instructions.state import ProgramState
 from schedlang.printed import first_line
 from schedlang.tvm import errors
 from schedlang.tvm.schedule import new_schedule

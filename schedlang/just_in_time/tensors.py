@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schedlang.targets.deployment import arguments as checked
+from schedlang.targets.deployment import tensor_arguments as checked
 from schedlang.targets.deployment.signature import Parameter
 from schedlang.tvm.codegen import runtime
 from schedlang.workloads.workload import Argument

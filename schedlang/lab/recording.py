@@ -23,8 +23,8 @@ from schedlang.distributions import (
 from schedlang.errors import RecordingError, SchedlangError
 from schedlang.expressions import IntRV
 from schedlang.files import replacing
-from schedlang.formats import reader
-from schedlang.formats.reader import dump_skeleton
+from schedlang.formats import stored_trace as reader
+from schedlang.formats.stored_trace import dump_skeleton
 from schedlang.instructions.handles import make_handle
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.measurement.measurement import Status

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from schedlang.distributions import Distribution
-from schedlang.instructions.handles import BlockRV, LoopRV, map_handles
+from schedlang.instructions.handles import BlockRV, LoopRV, ProgramState, map_handles
 from schedlang.instructions.instruction import InstructionKind, register
 from schedlang.instructions.kinds import Expansion, Macro, Primitive, Sampling, integers
-from schedlang.instructions.state import ProgramState
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.schedule import chains as _chains
-from schedlang.tvm.schedule import private_copies as _private_copies
+from schedlang.tvm.schedule import updates as _updates
 from schedlang.tvm.schedule import vector_math as _vector_math
 
 P = ParamSpec("P")
@@ -147,7 +146,7 @@ def sampling_instruction(function: Callable[..., Distribution]) -> Callable[...,
 
 MATH_FUNCTIONS = _vector_math.NAMES
 put_arithmetic_for_calls = _vector_math.replace_calls
-privatize = _private_copies.privatize
+privatize = _updates.privatize
 chain_updates = _chains.update_in_chains
 
 

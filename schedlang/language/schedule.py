@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import PartialTraceWarning, SpaceError
-from schedlang.formats import reader
+from schedlang.formats import stored_trace as reader
 from schedlang.formats.python import as_python, diff_lines, print_lines
 from schedlang.formats.tvm_python import as_tvm_python
 from schedlang.instructions import line as lines
@@ -26,11 +26,10 @@ from schedlang.instructions.choices import (
     claim_site,
     name_of_site,
 )
+from schedlang.instructions.handles import ProgramState
 from schedlang.instructions.instruction import Line
-from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.flatten import flatten
+from schedlang.interpreters.conversions import flatten, to_tvm
 from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed, log_prob, replay, rerun
-from schedlang.interpreters.to_tvm import to_tvm
 from schedlang.language.primitives.buffers import (
     BufferPrimitives,
     CachePrimitives,
@@ -47,8 +46,8 @@ from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPri
 from schedlang.language.recorder import Recorder
 from schedlang.printed import html_method, show_text
 from schedlang.tvm import schedule as tvm_schedule
-from schedlang.tvm.last_tiles import with_overlapping_tiles
 from schedlang.tvm.program import structural_key
+from schedlang.tvm.schedule.last_tiles import with_overlapping_tiles
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

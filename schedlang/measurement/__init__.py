@@ -5,12 +5,16 @@ Nothing here imports TVM: who reads a database must not wait for it.
 
 from typing import TYPE_CHECKING
 
-from schedlang.measurement.adapter import SupportsMeasure, as_measurer
+from schedlang.measurement.clock import Phase
 from schedlang.measurement.disturbance import CoreUse, Disturbance, RunDisturbance
-from schedlang.measurement.latency import describe_latency, describe_speedup
-from schedlang.measurement.measurement import Candidate, Measurement, Status
-from schedlang.measurement.measurer import Measurer
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.measurement import (
+    Candidate,
+    Measurement,
+    Status,
+    describe_latency,
+    describe_speedup,
+)
+from schedlang.measurement.measurer import Measurer, SupportsMeasure, as_measurer
 
 if TYPE_CHECKING:
     from schedlang.lab import RecordedSpace, SimulatedMeasurer

@@ -4,8 +4,14 @@ Importing this takes TVM's MetaSchedule along, so plain ``import schedlang`` doe
 """
 
 from schedlang.metaschedule.exporting import export_json, record_as_python
-from schedlang.metaschedule.importing import import_json
-from schedlang.metaschedule.report import Exported, Imported, Partial, Skipped, Unexpressed
+from schedlang.metaschedule.importing import (
+    Exported,
+    Imported,
+    Partial,
+    Skipped,
+    Unexpressed,
+    import_json,
+)
 from schedlang.metaschedule.view import TVMDatabase, as_tvm_database
 
 __all__ = [

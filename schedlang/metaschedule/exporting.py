@@ -14,18 +14,19 @@ from schedlang.errors import DatabaseError
 from schedlang.files import as_path
 from schedlang.formats.document import short
 from schedlang.formats.python import comment
-from schedlang.interpreters.to_tvm import TVMForm
+from schedlang.interpreters.conversions import TVMForm
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status, describe_latency
 from schedlang.metaschedule.expressing import (
     Expressed,
+    Machine,
     NotExpressed,
+    as_machine,
     as_tvm_trace,
     check_same,
     expressed,
 )
-from schedlang.metaschedule.machine import Machine, as_machine
-from schedlang.metaschedule.report import Exported, Partial, Unexpressed
+from schedlang.metaschedule.importing import Exported, Partial, Unexpressed
 from schedlang.tvm import errors
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.construct import as_workload

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING
 from schedlang.database import Database, Record, best_first, open_database
 from schedlang.database.programs import Unreadable
 from schedlang.errors import DatabaseError, PartialTraceWarning, TargetError
-from schedlang.interpreters.to_tvm import LeftOut
+from schedlang.interpreters.conversions import LeftOut
 from schedlang.measurement import Status
-from schedlang.metaschedule.expressing import Expressed, Lookup, NotExpressed, expressed
-from schedlang.metaschedule.machine import Machine, as_machine
+from schedlang.metaschedule.expressing import (
+    Expressed,
+    Lookup,
+    Machine,
+    NotExpressed,
+    as_machine,
+    expressed,
+)
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm.metaschedule import PyDatabase, TuningRecord, TVMWorkload, derived_object
 from schedlang.tvm.schedule import HeldProgram

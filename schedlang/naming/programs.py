@@ -108,7 +108,7 @@ def _check_operator(name: str, sizes: Mapping[str, str], options: Mapping[str, b
 
 
 def _operator(name: str, sizes: Mapping[str, str], options: Mapping[str, bool]) -> Workload:
-    from schedlang.workloads.operators.registry import factory
+    from schedlang.workloads.operators import factory
 
     made: Workload = call_with(factory(name), name, sizes, options)
     # Answers have the name that was typed, not the one that papers use.
@@ -343,7 +343,7 @@ def template_of(
         if not callable(function):
             raise UsageError(f"{what} is no function of extents, but {_kind(function)}")
     else:
-        from schedlang.workloads.operators.registry import factory
+        from schedlang.workloads.operators import factory
 
         function = factory(what)
     sizes = sizes_of(words)

@@ -1,17 +1,16 @@
 """Whole networks: from PyTorch, ONNX or Relax to tensor functions, and back to one executable."""
 
+from schedlang.networks.compiled.compiled_network import CompiledNetwork
+from schedlang.networks.compiled.compiled_network_set import CompiledNetworkSet
 from schedlang.networks.compiled.compiling import compile_network
-from schedlang.networks.compiled.network import CompiledNetwork
-from schedlang.networks.compiled.network_set import CompiledNetworkSet
 from schedlang.networks.compiled.summary import Summary, TaskSummary
+from schedlang.networks.convention import Tensor
 from schedlang.networks.importing import import_network
-from schedlang.networks.network import Network
+from schedlang.networks.network import Network, OutputError, Verification
 from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Task
-from schedlang.networks.tensor import Tensor
 from schedlang.networks.torch_backend import EagerGraphWarning, torch_graphs
 from schedlang.networks.tuning import NetworkResult, TaskResult, tune_network
-from schedlang.networks.verification import OutputError, Verification
 
 __all__ = [
     "CompiledNetwork",

@@ -1,13 +1,14 @@
-"""The tuning tasks of a network: its distinct tensor functions."""
+"""The tuning tasks of a network, its distinct tensor functions, and sums of their times."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlang.errors import WorkloadError
-from schedlang.networks.totals import short_text
+from schedlang.measurement import describe_latency
 from schedlang.tvm import program
 from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.tvm.relax.calls import Call
@@ -15,7 +16,10 @@ from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from schedlang.tvm.relax.program import NetworkProgram
+    from schedlang.tvm.relax.network_program import NetworkProgram
+
+
+# -- The tasks of a network -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -91,3 +95,51 @@ def _task(group: list[Workload], calls: dict[str, list[Call]]) -> Task:
         moves_data=only_moves_data(first.func),
         constants=tuple(sorted(first.structure.parameters[rank] for rank in places)),
     )
+
+
+# -- Sums of latencies of which some are not known ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of what is known of some seconds.
+
+    Attributes
+    ----------
+    seconds: of all that is known; NaN where nothing is.
+    complete: whether all is known.
+    """
+
+    seconds: float
+    complete: bool
+
+    @classmethod
+    def of(cls, parts: Iterable[float]) -> Total:
+        """Return the sum of seconds, of which NaN are not known."""
+        given = list(parts)
+        known = [one for one in given if not math.isnan(one)]
+        complete = len(known) == len(given)
+        seconds = math.fsum(known)
+        return cls(seconds if seconds or complete else math.nan, complete)
+
+    def share(self, part: float) -> float:
+        """Return the fraction of it that a part has; NaN where the part is not known."""
+        return part / self.seconds if self.seconds else math.nan
+
+    def __str__(self) -> str:
+        """Write ``783 us``, ``at least 783 us``, or ``-`` where nothing is known."""
+        text = latency_text(self.seconds)
+        return text if self.complete or text == "-" else f"at least {text}"
+
+
+def latency_text(seconds: float) -> str:
+    """Return a latency as text; ``-`` where it is not known."""
+    return "-" if math.isnan(seconds) else describe_latency(seconds)
+
+
+def short_text(number: float) -> str:
+    """Return a large number with three digits: ``25_500_000 -> "25.5 M"``."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f}"

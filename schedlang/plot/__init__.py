@@ -5,11 +5,9 @@ what ``tune_shapes`` returns. Reports show the same charts.
 """
 
 from schedlang.plot.convergence import convergence
-from schedlang.plot.decisions import decisions
+from schedlang.plot.decisions import decisions, importance, rejections
 from schedlang.plot.finals import finals
-from schedlang.plot.importance import importance
 from schedlang.plot.kernels import kernels
-from schedlang.plot.rejections import rejections
 from schedlang.plot.timeline import timeline
 
 __all__ = ["convergence", "decisions", "finals", "importance", "kernels", "rejections", "timeline"]

@@ -7,19 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
-from schedlang.database.outcome import NOT_ENDED, Outcome, outcome_of
+from schedlang.database.past_runs import NOT_ENDED, Outcome, outcome_of
 from schedlang.database.programs import workload_of
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
-from schedlang.measurement.finals import (
-    CONFIDENCE,
-    DRIFT,
-    FEWEST_SAMPLES,
-    Interval,
-    mann_whitney,
-)
+from schedlang.measurement.finals import CONFIDENCE, DRIFT, FEWEST_SAMPLES, Interval, mann_whitney
 from schedlang.plot.sources import Runs, histories_of
-from schedlang.plot.tables.decisions import read_decisions
+from schedlang.plot.tables import read_decisions
 from schedlang.printed import count_text, html_method, show_text
 from schedlang.report.numbers import (
     duration_text,
@@ -28,7 +22,10 @@ from schedlang.report.numbers import (
     moment_text,
     p_text,
     percent_text,
+    ratio_text,
+    speedup_text,
 )
+from schedlang.report.view import Table
 
 
 @dataclass(frozen=True)
@@ -257,3 +254,30 @@ def _decisions(outcomes: Mapping[str, Outcome]) -> dict[str, Sequence[str]]:
     if len(known) < len(winners):
         return {}
     return {column.name: column.labels for column in read_decisions(known).sites}
+
+
+# -- The best programs of several runs as a table -------------------------------------------------
+
+_COLUMNS = ("Run", "Best", "Interval", "To the fastest", "Speed-up", "Verified", "Verdict")
+
+
+def bests_table(comparison: Comparison) -> Table:
+    """Return a row for each run, the fastest first."""
+    rows = [_row(best) for best in comparison.bests]
+    return Table("Best program of each run", _COLUMNS, rows, (1, 2, 3, 4), open=True)
+
+
+def _row(best: Best) -> list[str]:
+    if best.latency is None or best.interval is None:
+        return [best.run, "", "", "", "", "", best.verdict]
+    winner = best.outcome.winner
+    speedup = best.outcome.speedup
+    return [
+        best.run,
+        latency_text(best.latency),
+        f"{latency_text(best.interval.low)} to {latency_text(best.interval.high)}",
+        "" if best.ratio is None else ratio_text(best.ratio),
+        speedup_text(speedup) if speedup == speedup else "",
+        "yes" if winner is not None and winner.verified else "no",
+        best.verdict,
+    ]

@@ -13,16 +13,15 @@ import numpy as np
 from schedlang.errors import InvalidTrace, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.shapes.cover import Bound, cover
-from schedlang.shapes.exchange import Known
+from schedlang.shapes.dispatch import Bound, cover, fit_tree, labels_of, relabelled, with_exact
 from schedlang.shapes.extents import Extents, Range
-from schedlang.shapes.ranges import Kernel, RangeKernels, in_one, kernel_alone, kernel_of
-from schedlang.shapes.tree import fit_tree, labels_of, relabelled, with_exact
+from schedlang.shapes.range_kernels import Kernel, RangeKernels, in_one, kernel_alone, kernel_of
+from schedlang.shapes.scheduler import BestKnown
 from schedlang.targets import Target
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tvm.program import structural_key
 from schedlang.tvm.symbolic import SymbolicProgram
-from schedlang.workloads.template import Template, assigned
+from schedlang.workloads.construct import Template, assigned
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -36,7 +35,7 @@ def kernels_of(
     asked: Range,
     template: Template,
     program: SymbolicProgram,
-    tuned: Mapping[tuple[int, ...], Known],
+    tuned: Mapping[tuple[int, ...], BestKnown],
     bind: Bind,
     target: Target,
     bound: Bound,

@@ -14,16 +14,15 @@ from schedlang.errors import WorkloadError
 from schedlang.files import as_path
 from schedlang.measurement import describe_latency
 from schedlang.printed import count_text, show_text
-from schedlang.shapes import stored
-from schedlang.shapes import tree as trees
-from schedlang.shapes.cover import mean_of
-from schedlang.shapes.points import PointKernel
-from schedlang.shapes.ranges import RangeKernels
+from schedlang.shapes import dispatch as trees
+from schedlang.shapes import shape_file as stored
+from schedlang.shapes.dispatch import mean_of
+from schedlang.shapes.range_kernels import PointKernel, RangeKernels
 from schedlang.targets import Target, as_target
 from schedlang.targets.errors import BuildError
 from schedlang.tvm import program
 from schedlang.tvm.symbolic import fitting, with_served
-from schedlang.workloads.template import Template, assigned, key_of
+from schedlang.workloads.construct import Template, assigned, key_of
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram

@@ -14,18 +14,15 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
 from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.networks.tuning.network_tasks import SharedTask
 from schedlang.networks.tuning.tune_network import check_for_tasks, session_of
 from schedlang.search import MakeStrategy
-from schedlang.shapes.budget import plan
-from schedlang.shapes.cover import Bound
-from schedlang.shapes.exchange import Exchange, Known
+from schedlang.shapes.dispatch import Bound
 from schedlang.shapes.extents import EXACT, Extents, as_shapes
-from schedlang.shapes.points import PointKernel
-from schedlang.shapes.programs import Programs, without_small
+from schedlang.shapes.programs import Programs, plan, without_small
 from schedlang.shapes.range_fit import kernels_of
-from schedlang.shapes.ranges import RangeKernels
-from schedlang.shapes.scheduler import Expectation, ShapesScheduler
+from schedlang.shapes.range_kernels import PointKernel, RangeKernels
+from schedlang.shapes.scheduler import BestKnown, Exchange, Expectation, ShapesScheduler
 from schedlang.shapes.shape_set import ShapeSet
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
@@ -36,8 +33,8 @@ from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_values
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
-from schedlang.tuning.session.unfinished import STORED
-from schedlang.workloads.template import Template
+from schedlang.tuning.session.call import STORED
+from schedlang.workloads.construct import Template
 from schedlang.workloads.workload import Workload
 
 
@@ -130,7 +127,7 @@ def tune_shapes(
         call.open(stack)
         session = session_of((), tasks, call, stack, scheduler, search, own)
         session.restore_clock()
-        known: dict[int, Known] = {}
+        known: dict[int, BestKnown] = {}
         in_memory = "nothing is stored without database="
         how = in_memory if database is None else STORED
         title = made.template.name
@@ -157,9 +154,9 @@ def _work(task: SharedTask) -> tuple[float, float]:
     return float(task.task.flops or elements), float(bytes_of(workload))
 
 
-def _known(results: Mapping[int, TuneResult | None]) -> dict[int, Known]:
+def _known(results: Mapping[int, TuneResult | None]) -> dict[int, BestKnown]:
     return {
-        place: Known(one.best.trace, one.best.latency, len(one.records))
+        place: BestKnown(one.best.trace, one.best.latency, len(one.records))
         for place, one in results.items()
         if one is not None and one.has_best
     }
@@ -179,7 +176,7 @@ def _verifying(call: Call, workload: Workload) -> Measurer:
 
 def _ranges(
     made: Programs,
-    known: Mapping[int, Known],
+    known: Mapping[int, BestKnown],
     call: Call,
     bound: Bound,
     most: int,
@@ -203,7 +200,7 @@ def _ranges(
 
 def _set_of(
     made: Programs,
-    known: Mapping[int, Known],
+    known: Mapping[int, BestKnown],
     ranges: Sequence[RangeKernels],
     call: Call,
     trials: int,

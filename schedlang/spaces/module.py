@@ -10,8 +10,7 @@ from typing import Any, Literal, overload
 from schedlang.errors import ConstraintError, NotApplicable, SpaceError, users_code
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.spaces.unrecorded import Lookout
-from schedlang.spaces.visit import Visit, name_failure
+from schedlang.spaces.visit import Lookout, Visit, name_failure
 from schedlang.tvm.program import block_names as names_of_blocks
 
 At = Literal["block", "root"]

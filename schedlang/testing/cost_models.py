@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from schedlang.search import CostModel, CostModelError, Example
-from schedlang.testing._fresh_process import check_in_fresh_process
-from schedlang.tvm.analysis.statement_features import COLUMNS, Features
+from schedlang.testing.strategy import check_in_fresh_process
+from schedlang.tvm.analysis.work import COLUMNS, Features
 
 MakeModel = Callable[[int], CostModel]
 

@@ -11,9 +11,12 @@ Nothing is compiled or run: outcomes are made up from the proposed trace.
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +29,6 @@ from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.search import Outcome, Proposal, Recorded, Strategy
 from schedlang.spaces.space import Space
-from schedlang.testing._fresh_process import check_in_fresh_process
 from schedlang.testing.spaces import BROKEN, FRAGILE, HOPELESS, ORDINARY, TINY, small_workload
 from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
@@ -363,3 +365,44 @@ class StrategyContract:
     ) -> None:
         with pytest.raises(ZeroDivisionError, match="a mistake in the module"):
             make_strategy(BROKEN, workload, 0).ask(1)
+
+
+# -- The present test again in a fresh process, where hashes of text differ -----------------------
+
+RESULT_FILE = "SCHEDLANG_RESULT_FILE"
+"""Set in the fresh process: the path to which it writes its result."""
+
+
+def check_in_fresh_process(
+    result: Any,
+    request: pytest.FixtureRequest,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Fail unless the present test, run alone in a fresh process, computes the same result.
+
+    ``result`` consists of JSON values. In the fresh process this function only writes it down.
+    """
+    if RESULT_FILE in os.environ:
+        Path(os.environ[RESULT_FILE]).write_text(json.dumps(result))
+        return
+    path = folder / "result.json"
+    config = request.config
+    command = [sys.executable, "-m", "pytest", request.node.nodeid, f"--rootdir={config.rootpath}"]
+    if config.inipath is not None:
+        command += ["-c", str(config.inipath)]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    changed = {
+        RESULT_FILE: str(path),
+        "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2",
+        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path])),
+    }
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider"],
+        cwd=config.rootpath,
+        env={**inherited, **changed, **(environment or {})},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(path.read_text()) == result

@@ -25,7 +25,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target, build_callable, export_library
 from schedlang.targets import load as load_library
 from schedlang.targets.kinds import KINDS, class_of, code_generator, load
-from schedlang.workloads.operators.catalogue import matmul
+from schedlang.workloads.operators import matmul
 from schedlang.workloads.workload import Workload
 
 SIDE = 32

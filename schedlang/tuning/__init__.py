@@ -10,13 +10,11 @@ if TYPE_CHECKING:
     from schedlang.search import SEARCHES
     from schedlang.targets import Target, load, measurer
     from schedlang.tuning import stop
-    from schedlang.tuning.callbacks import Callback, CallbackWarning
-    from schedlang.tuning.defaults.default_schedule import default_schedule
-    from schedlang.tuning.explaining import Explanation
-    from schedlang.tuning.explaining.explain import explain
-    from schedlang.tuning.failures import FailureExplanation
-    from schedlang.tuning.failures.explain_failure import explain_failure
+    from schedlang.tuning.defaults import default_schedule
+    from schedlang.tuning.explaining import Explanation, explain
+    from schedlang.tuning.failures import FailureExplanation, explain_failure
     from schedlang.tuning.hosts import Hosts, HostWarning, RayExecutor
+    from schedlang.tuning.leaderboard import Trial
     from schedlang.tuning.lookup import (
         Frozen,
         Match,
@@ -27,11 +25,11 @@ if TYPE_CHECKING:
         freeze,
     )
     from schedlang.tuning.options import BATCH
-    from schedlang.tuning.reading import read_result
     from schedlang.tuning.result import TuneResult
     from schedlang.tuning.session import InterruptedWarning
-    from schedlang.tuning.surveys.survey_workload import load_survey, survey
-    from schedlang.tuning.trial import Trial
+    from schedlang.tuning.session.callbacks import Callback, CallbackWarning
+    from schedlang.tuning.session.conclusion import read_result
+    from schedlang.tuning.surveys import load_survey, survey
     from schedlang.tuning.tune_workload import default_space, tune
 else:
     from schedlang._lazy import attach

@@ -12,7 +12,7 @@ from schedlang.measurement.protocol import check_method, check_values
 from schedlang.search import MakeStrategy, Proposal, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.tuning.resume.identity import identity
+from schedlang.tuning.identity import identity
 from schedlang.workloads.workload import Workload
 
 

@@ -19,9 +19,8 @@ from schedlang.measurement.disturbance import CoreUse, RunDisturbance
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
-from schedlang.tuning.records import packed_ahead
+from schedlang.tuning.records import packed_ahead, save_records
 from schedlang.tuning.reporting import report_writer
-from schedlang.tuning.saving import save_records
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from schedlang.measurement import describe_latency
 from schedlang.targets import Target
 from schedlang.targets.roofline import Roofline, roofline_of
-from schedlang.tuning.trial import Trial
+from schedlang.tuning.leaderboard import Trial
 from schedlang.workloads.workload import Workload
 
 __all__ = ["Rule", "StopRule", "all_of", "any_of", "latency", "no_gain", "roofline"]

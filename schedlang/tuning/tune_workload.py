@@ -9,8 +9,7 @@ from typing import Any
 
 from schedlang.database import Database
 from schedlang.measurement import SupportsMeasure
-from schedlang.measurement.problem import ComputeReference, Inputs, Verify
-from schedlang.measurement.tolerance import GivenTolerance
+from schedlang.measurement.problem import ComputeReference, GivenTolerance, Inputs, Verify
 from schedlang.printed import listed
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.idle import warn_of_idle
@@ -18,14 +17,14 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
-from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of, tune_islands
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, TaskRun, Unfinished
+from schedlang.tuning.session.call import STORED
+from schedlang.tuning.session.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.session.tasks import task_of_tune
-from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

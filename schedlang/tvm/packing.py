@@ -12,8 +12,8 @@ from tvm.tirx import BufferStore, BufferType, For, ForKind, PrimFunc, SeqStmt, V
 from tvm_ffi import structural_map
 
 from schedlang.tvm import program
-from schedlang.tvm.parts import sequence
-from schedlang.tvm.stated_outputs import stated_outputs, with_stated_outputs
+from schedlang.tvm.program import stated_outputs, with_stated_outputs
+from schedlang.tvm.statements import sequence
 from schedlang.tvm.values import found_in
 
 LAYOUT_FREE = "layout_free_buffers"

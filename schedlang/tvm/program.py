@@ -1,10 +1,14 @@
-"""Properties of a program before scheduling: its parameters, blocks, key and text."""
+"""Properties of a program before scheduling: its parameters, blocks, key and text.
+
+A program is a ``TensorFunction``, the only function of its module. Which of its parameters are
+outputs follows from what it writes, unless the user states it (``stated_outputs``).
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,8 +21,8 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import from_source
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.parts import parts_of, statements_in
-from schedlang.tvm.script_names import script_names
+from schedlang.tvm.program_text import script_names
+from schedlang.tvm.statements import parts_of, statements_in
 from schedlang.tvm.values import constant, found_in, tensor_bytes
 
 # As files of TVMScript begin; the lines that follow keep their numbers.
@@ -349,3 +353,23 @@ def from_json(text: str) -> IRModule:
 def block_names(mod: IRModule, function: str = "main") -> list[str]:
     """Return the names of the blocks in post-order (MetaSchedule, Figure 5), the root last."""
     return [str(block.name_hint) for block in found_in(mod[function].body, SBlock)]
+
+
+# -- Outputs that the user states: an attribute of the function -----------------------------------
+
+OUTPUTS = "schedlang.outputs"
+"""Positions of these parameters, in ascending order; functions without any lack it."""
+
+
+def stated_outputs(func: tirx.PrimFunc) -> tuple[int, ...]:
+    """Return the positions of the parameters that are stated to be outputs."""
+    stated = func.attrs[OUTPUTS] if func.attrs and OUTPUTS in func.attrs else ()
+    return tuple(int(position) for position in stated)
+
+
+def with_stated_outputs(func: tirx.PrimFunc, positions: Iterable[int]) -> tirx.PrimFunc:
+    """Return a function that states these outputs and no others."""
+    stated = sorted(set(positions))
+    if not stated:
+        return func.without_attr(OUTPUTS) if stated_outputs(func) else func
+    return func.with_attr(OUTPUTS, stated)

@@ -63,7 +63,7 @@ NAMES = (
     _Name(
         "tvm.script.parser.core.entry:_default_globals",
         "the names that a text may use",
-        "script_names.py",
+        "program_text.py",
     ),
     _Name("tvm.s_tir.meta_schedule", "TVM's own records and features", "metaschedule.py"),
     _Name(
@@ -78,26 +78,30 @@ NAMES = (
     _Name("tvm.tirx:compilation_pipeline", "lowering, pass by pass", "codegen/cpu_passes.py"),
     _Name("tvm.runtime:Tensor._create_view", "another shape of memory", "codegen/runtime.py"),
     _Name("tvm.runtime:Tensor.__chandle__", "the memory of a tensor's head", "codegen/runtime.py"),
-    _Name("tvm.relax.expr:_update_type", "the type of a changed expression", "relax/rewriting.py"),
+    _Name(
+        "tvm.relax.expr:_update_type",
+        "the type of a changed expression",
+        "relax/network_program.py",
+    ),
     _Name("tvm.relax.vm_build:_vmcodegen", "instructions of a network", "relax/executable.py"),
     _Name("tvm.relax.vm_build:_ffi_api.VMLink", "one module of it all", "relax/executable.py"),
     _Name(
         "tvm.relax.frontend.onnx.onnx_frontend:_get_convert_map",
         "the operators that TVM reads from ONNX",
-        "relax/frontends.py",
+        "frontends/relax_modules.py",
         "onnx",
     ),
     _Name(
         "tvm.relax.frontend.torch.exported_program_translator:ExportedProgramImporter"
         "._retrieve_args",
         "a call's arguments as Relax expressions",
-        "relax/torch/arguments.py",
+        "frontends/torch_arguments.py",
         "torch",
     ),
     _Name(
         "tvm_ffi.core:_lookup_or_register_type_info_from_type_key",
         "the fields of a node",
-        "graph/node_graph.py",
+        "stored_program.py",
     ),
     _Name("ffi:runtime.config_threadpool", "CPUs of the threads", "codegen/runtime.py"),
     _Name("ffi:runtime.NumThreads", "number of the threads", "codegen/runtime.py"),

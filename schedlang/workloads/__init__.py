@@ -7,7 +7,7 @@ from schedlang.workloads.construct import (
     from_script,
     from_te,
 )
-from schedlang.workloads.operators.catalogue import (
+from schedlang.workloads.operators import (
     C1D,
     C2D,
     C3D,
@@ -21,11 +21,12 @@ from schedlang.workloads.operators.catalogue import (
     SFM,
     T2D,
     TBG,
+    get,
     matmul,
+    names,
     quantized_matmul,
+    standard,
 )
-from schedlang.workloads.operators.registry import get, names
-from schedlang.workloads.operators.standard import standard
 
 conv1d, conv2d, conv3d, depthwise_conv2d = C1D, C2D, C3D, DEP
 dilated_conv2d, group_conv2d, conv2d_transpose, capsule_conv2d = DIL, GRP, T2D, CAP

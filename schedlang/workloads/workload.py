@@ -9,19 +9,18 @@ from weakref import WeakValueDictionary
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.tvm.analysis.operand_bits import operand_bits
-from schedlang.tvm.analysis.work import estimate_flops
+from schedlang.tvm.analysis.work import estimate_flops, operand_bits
 from schedlang.tvm.data_flow.roles import (
     parameter_roles,
     refused_outputs,
+    uninitialised_results,
     uninitialised_updates,
 )
-from schedlang.tvm.data_flow.unwritten import uninitialised_results
-from schedlang.tvm.graph.positions import without_positions
 from schedlang.tvm.packing import weight_positions, with_weights
+from schedlang.tvm.program import OUTPUTS, stated_outputs, with_stated_outputs
+from schedlang.tvm.program_text import without_positions
 from schedlang.tvm.schedule import HeldProgram
-from schedlang.tvm.stated_outputs import OUTPUTS, stated_outputs, with_stated_outputs
-from schedlang.workloads.keys.structure import Structure, structure_of
+from schedlang.workloads.structural_key import Structure, structure_of
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorFunction, TensorProgram

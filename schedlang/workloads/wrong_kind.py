@@ -117,7 +117,7 @@ _KNOWN = {
         "sl.tune_network(network) tunes all its programs; network.tasks[0].workload is one of them",
         "it is imported already: give it to sl.tune_network or sl.compile_network",
     ),
-    "schedlang.networks.sizes.network_set.NetworkSet": WrongKind(
+    "schedlang.networks.sizes.NetworkSet": WrongKind(
         "a NetworkSet",
         "sl.tune_network(networks) tunes all its programs; networks.tasks[0].workload is one of "
         "them",

@@ -10,12 +10,11 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
 from schedlang.search.base import StrategyBase, check_setting
 from schedlang.search.coordinate_descent.line_searches import LineSearches
-from schedlang.search.coordinate_descent.program_model import ProgramModel
+from schedlang.search.coordinate_descent.models import ProgramModel, StepModel
 from schedlang.search.coordinate_descent.starting_points import Perturbation, StartingPoints
-from schedlang.search.coordinate_descent.step_model import StepModel
-from schedlang.search.models.cost_model import CostModel
-from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.search.program import Program, ProgramBuilder
+from schedlang.search.cost_model import CostModel
+from schedlang.search.gradient_boosting import GradientBoosting
+from schedlang.search.program_builder import Program, ProgramBuilder
 from schedlang.search.proposals import Told
 from schedlang.search.strategy import Estimate, Proposal
 from schedlang.spaces.space import Space

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement
-from schedlang.search.coordinate_descent.step_model import (
+from schedlang.search.coordinate_descent.models import (
     Gains,
     Move,
     Step,
@@ -20,7 +20,7 @@ from schedlang.search.coordinate_descent.step_model import (
     load_move,
     steps_onward,
 )
-from schedlang.search.program import Program
+from schedlang.search.program_builder import Program
 from schedlang.workloads.workload import Workload
 
 

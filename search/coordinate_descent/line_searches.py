@@ -10,10 +10,9 @@ from zlib import crc32
 
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.line_search import AwaitedPoint, LineSearch
-from schedlang.search.coordinate_descent.program_model import ProgramModel
-from schedlang.search.coordinate_descent.step_model import Move, StepModel, take
-from schedlang.search.models.decision_model import site_values
-from schedlang.search.program import Program, ProgramBuilder
+from schedlang.search.coordinate_descent.models import Move, ProgramModel, StepModel, take
+from schedlang.search.gradient_boosting import site_values
+from schedlang.search.program_builder import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space

@@ -11,10 +11,9 @@ from itertools import islice
 from typing import Any
 
 from schedlang.language.schedule import Trace
-from schedlang.search.coordinate_descent.program_model import ProgramModel
-from schedlang.search.coordinate_descent.step_model import StepModel, origin
-from schedlang.search.models.decision_model import site_values
-from schedlang.search.program import Program, ProgramBuilder
+from schedlang.search.coordinate_descent.models import ProgramModel, StepModel, origin
+from schedlang.search.gradient_boosting import site_values
+from schedlang.search.program_builder import Program, ProgramBuilder
 from schedlang.search.proposal_kernel import Transition, movable, propose_at
 from schedlang.search.proposals import Proposals, Told
 from schedlang.spaces.space import Space

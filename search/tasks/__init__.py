@@ -1,7 +1,5 @@
 """Task schedulers: which task of a network gets the next slice of trials."""
 
-from schedlang.search.tasks.estimates import network_latencies
-from schedlang.search.tasks.gradient import GradientScheduler
 from schedlang.search.tasks.objective import (
     Latency,
     Objective,
@@ -10,16 +8,17 @@ from schedlang.search.tasks.objective import (
     Speedup,
     UserObjective,
 )
-from schedlang.search.tasks.progress import TaskProgress
+from schedlang.search.tasks.progress import TaskProgress, network_latencies
 from schedlang.search.tasks.registry import (
     OBJECTIVES,
     SCHEDULERS,
     make_objective,
     make_scheduler,
 )
-from schedlang.search.tasks.representatives import RepresentativesFirst
-from schedlang.search.tasks.scheduler import (
+from schedlang.search.tasks.schedulers import (
     EqualSplit,
+    GradientScheduler,
+    RepresentativesFirst,
     RoundRobin,
     SchedulerBase,
     TaskScheduler,

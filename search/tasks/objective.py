@@ -7,8 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from schedlang.errors import SchedlangError, users_code
-from schedlang.search.tasks.estimates import estimated_latencies, network_latencies, total
-from schedlang.search.tasks.progress import TaskProgress
+from schedlang.search.tasks.progress import (
+    TaskProgress,
+    estimated_latencies,
+    network_latencies,
+    total,
+)
 
 STEP = 1e-3
 """Step of the central difference, as a fraction of a latency."""

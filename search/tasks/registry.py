@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from schedlang.printed import not_among
-from schedlang.search.tasks.gradient import GradientScheduler
 from schedlang.search.tasks.objective import (
     Latency,
     Objective,
@@ -13,8 +12,9 @@ from schedlang.search.tasks.objective import (
     Speedup,
     UserObjective,
 )
-from schedlang.search.tasks.scheduler import (
+from schedlang.search.tasks.schedulers import (
     EqualSplit,
+    GradientScheduler,
     RoundRobin,
     SchedulerBase,
     TaskScheduler,

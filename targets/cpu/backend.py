@@ -1,29 +1,44 @@
-"""The CPU of this process as a backend: guarded main memory, and code from LLVM's JIT."""
+"""The CPU of this process as a backend: how a worker runs and times programs on it.
+
+``CPUBackend`` compiles programs by LLVM's JIT, and puts their tensors into guarded main memory.
+``CacheFlusher`` empties the caches, so that a program is timed on data that comes from main memory.
+``cpu_contention`` finds other work on the machine: pieces of work whose time is known take longer.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang.measurement.fills import Fill
-from schedlang.targets.cpu.cache import CacheFlusher
+import numpy as np
+
+from schedlang.measurement.problem import Fill
+from schedlang.targets import host
+from schedlang.targets.core_use import ThreadWaits
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
-from schedlang.targets.cpu.waiting import ThreadWaits
 from schedlang.targets.measure.backend import Calls, Program, Waits
-from schedlang.targets.measure.packed import PackedProgram, split_program
+from schedlang.targets.measure.calls import PackedProgram, split_program
+from schedlang.targets.measure.contention import Contention, KnownWork, Piece
 from schedlang.targets.measure.timing import shortest_call
-from schedlang.tvm import codegen
-from schedlang.tvm.analysis.races.determinism import Determinism, determinism
+from schedlang.tvm import codegen, program
+from schedlang.tvm.analysis.races import Determinism, determinism
 from schedlang.tvm.codegen import CodeGenerator, device, runtime
+from schedlang.tvm.codegen.runtime import largest_library
 from schedlang.tvm.program import MAIN, allocated_buffers
 
 if TYPE_CHECKING:
-    from schedlang.tvm.codegen.compiler import CompiledCode
+    from schedlang.tvm.codegen.compiler import CompiledCode, CompilerTarget
     from schedlang.tvm.program import TensorProgram
+
+
+# -- Programs and their memory --------------------------------------------------------------------
 
 _CLOCK_TRIES = 3
 _FEWEST_WORKSPACES = 4
@@ -154,3 +169,127 @@ class CPUProgram:
             if 0.25 * wall / (count + 1) <= seconds <= wall / count:
                 return seconds
         return calls.seconds(self.entry)
+
+
+# -- Flushing the CPU's caches --------------------------------------------------------------------
+
+# Where the machine does not report its caches: as large as those of most machines.
+_PRIVATE_BYTES = 2 << 20
+_SHARED_BYTES = 64 << 20
+# A cache keeps some old data until clearly more than its size has passed through it.
+_TIMES = 2
+# It reads the memory that it writes: LLVM may make a write-only loop bypass the caches.
+_SWEEP = """
+@T.prim_func(s_tir=True)
+def main(memory: T.Buffer(({threads}, {words}), "int64")):
+    for thread in T.parallel({threads}):
+        for word in T.serial({words}):
+            with T.sblock("sweep"):
+                i, j = T.axis.remap("SS", [thread, word])
+                memory[i, j] = memory[i, j] + T.int64(1)
+"""
+
+
+class CacheFlusher:
+    """Evict the caches of ``cpus``: TVM's thread on each CPU writes more than fits.
+
+    The threads are awake afterwards, so the next timed call does not wait for them. Flushing 32 MiB
+    of cache takes a few milliseconds.
+    """
+
+    def __init__(self, cpus: Sequence[int], target: CompilerTarget) -> None:
+        shape = (len(cpus), sweep_bytes(cpus) // 8)
+        text = _SWEEP.format(threads=shape[0], words=shape[1])
+        mod = program.as_main(program.parse_script(text))
+        executable = codegen.compile_program(mod, target, check_arguments=False)
+        self._sweep = codegen.load_code(executable)
+        self.memory = runtime.empty_tensor(shape, "int64")
+
+    def flush(self) -> None:
+        """Empty the caches."""
+        self._sweep(self.memory)
+
+
+def sweep_bytes(cpus: Sequence[int]) -> int:
+    """Return how many bytes each of ``cpus`` must write while the others do; a multiple of 8."""
+    groups = {cpu: host.shares_cache(cpu, 3) or "all" for cpu in cpus}
+    sharing = Counter(groups.values())
+    most = 0
+    for cpu in cpus:
+        private = host.cache_bytes(cpu, 2) or _PRIVATE_BYTES
+        shared = host.cache_bytes(cpu, 3) or _SHARED_BYTES
+        most = max(most, private, shared // sharing[groups[cpu]])
+    return _TIMES * most // 8 * 8
+
+
+# -- Work whose time is known, on one core: arithmetic, and a read of memory ----------------------
+
+# It takes about 20 us, and none of it leaves the first-level cache for long.
+_HASHED_BYTES = 16 << 10
+# Each look reads the next part of a memory that the last-level cache does not hold.
+_READ_BYTES = 1 << 20
+_LEAST_BYTES, _MOST_BYTES = 16 << 20, 64 << 20
+_TIMES_CACHE = 2
+# A clock that falls under load, from that of one core to that of all, is no disturbance; another
+# program on the same core makes it take about twice as long.
+_SLOWER_HASH = 1.5
+# On virtual machines, neighbours that nobody sees use the memory, too.
+_SLOWER_READ = 2.0
+_PART = 0.01
+
+
+def cpu_contention(backend: CPUBackend, first_cpu: int) -> Contention:
+    """Time programs again while known work takes longer than it ever did.
+
+    Where it stays so, they are disturbed.
+    """
+    pieces = [Piece("arithmetic", hashing(), _SLOWER_HASH)]
+    with suppress(OSError):  # a TVM that keeps its libraries elsewhere
+        read = reading(memory(host.cache_bytes(first_cpu, 3)))
+        pieces.append(Piece("memory", read, _SLOWER_READ))
+    work = KnownWork(pieces, backend.machine, backend.running, confirmed=True, part=_PART)
+    return Contention([work])
+
+
+def hashing() -> Callable[[], float]:
+    """Return a function that computes a hash, and returns how long that took, in seconds."""
+    data = bytes(_HASHED_BYTES)
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        hashlib.sha256(data).digest()
+        return time.perf_counter() - start
+
+    return seconds
+
+
+def reading(memory: mmap.mmap) -> Callable[[], float]:
+    """Return a function that reads the next part of ``memory``, a MiB.
+
+    It returns how long that took, in seconds.
+    """
+    parts = np.frombuffer(memory, np.uint64).reshape(-1, _READ_BYTES // 8)
+    last = 0
+
+    def seconds() -> float:
+        nonlocal last
+        last = (last + 1) % len(parts)
+        start = time.perf_counter()
+        parts[last].max()
+        return time.perf_counter() - start
+
+    return seconds
+
+
+def memory(cache: int | None) -> mmap.mmap:
+    """Return memory to read in turns; ``cache`` is the size of the last-level cache in bytes.
+
+    It is that of a file which each worker has open: TVM's compiler. So it exists once, however many
+    workers there are. OSError where it is not found.
+    """
+    file = largest_library()
+    wanted = min(max(_TIMES_CACHE * (cache or 0), _LEAST_BYTES), _MOST_BYTES, file.stat().st_size)
+    size = max(wanted // _READ_BYTES, 1) * _READ_BYTES
+    with file.open("rb") as opened:
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        return mmap.mmap(opened.fileno(), size, flags, mmap.PROT_READ)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.targets.cpu.machine import CPUMachine
-from schedlang.tvm.analysis.nests.statements import Access, Loop, Statement
+from schedlang.targets.cpu.cpu_machine import CPUMachine
+from schedlang.tvm.analysis.loop_nests import Access, Loop, Statement
 
 # Cycles. Arithmetic and loads are started two at a time, stores one at a time.
 _PER_CYCLE = 2.0

@@ -1,20 +1,26 @@
-"""Resolve the unspecified properties of a CPU target, with the source of each value."""
+"""Resolve the unspecified properties of a CPU target, with the source of each value.
+
+``resolve`` takes what the user gave, then what this machine reports where the code is for it, then
+what the named targets assume. The limits that shape programs (cores, caches, unrolling) have a part
+of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from schedlang.errors import TargetError
 from schedlang.printed import nearest
 from schedlang.targets import host
-from schedlang.targets.cpu import features, limits
-from schedlang.targets.cpu.limits import Fact, Facts
-from schedlang.targets.cpu.named import GENERIC, NAMED, NAMES, NamedTarget
-from schedlang.targets.kinds import full_name
-from schedlang.targets.numbers import check_count, check_rate
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.features import GENERIC, NAMED, NAMES, CacheSizes, NamedTarget
+from schedlang.targets.kinds import check_count, check_rate, full_name
 from schedlang.tvm import codegen
+
+# -- The code, the vectors and the peak -----------------------------------------------------------
 
 # For peak_flops. No CPU runs faster than this many cycles a second, or has more units for fused
 # multiply-adds in a core: two where vectors are wide, four where they are of 128 bits.
@@ -77,9 +83,9 @@ def resolve(
         )
     architecture = code.triple.partition("-")[0] or host.architecture()
     available = features.features_of(code.mcpu, code.triple, code.attributes)
-    cpus = limits.cpus_to_use(host.usable_cpus())
-    assumed = limits.limits_elsewhere(architecture, available & features.KNOWN)
-    facts = limits.limits_here(cpus, assumed) if code.here else dict(assumed)
+    cpus = cpus_to_use(host.usable_cpus())
+    assumed = limits_elsewhere(architecture, available & features.KNOWN)
+    facts = limits_here(cpus, assumed) if code.here else dict(assumed)
     facts |= _vector_facts(architecture, available, code)
     for key, number in numbers.items():
         if key != "peak_flops":
@@ -223,3 +229,77 @@ def _peak_flops(facts: Facts) -> float:
     bits = facts["vector_bits"].value
     units = _WIDE_UNITS if bits > _NARROW_BITS else _NARROW_UNITS
     return facts["cores"].value * (bits / 32) * 2 * units * _CYCLES
+
+
+# -- Limits of a machine: cores, caches, unrolling ------------------------------------------------
+
+_DEFAULT_CORES = 4
+# Instructions with vector operands and an address take 6 to 9 bytes on x86, and 4 on aarch64.
+_BYTES_OF_INSTRUCTION = 8
+_CODE = "8 bytes an instruction"
+
+
+class Fact(NamedTuple):
+    """A number and its source."""
+
+    value: int
+    source: str
+
+
+Facts = dict[str, Fact]
+
+
+@cache
+def cpus_to_use(usable: tuple[int, ...]) -> tuple[int, ...]:
+    """Return one of the ``usable`` logical CPUs for each physical core."""
+    return host.one_cpu_per_core(usable)
+
+
+def limits_here(cpus: tuple[int, ...], assumed: Facts) -> Facts:
+    """Return cores and caches of this machine; ``assumed`` gives unreported values."""
+    listed = ", ".join(map(str, cpus)) if len(cpus) <= 8 else f"{cpus[0]} ... {cpus[-1]}"
+    cores = Fact(len(cpus), f"affinity mask, one CPU a core ({listed})")
+    return {**assumed, **_caches_of(cpus[0]), "cores": cores}
+
+
+@cache
+def limits_elsewhere(architecture: str, features: frozenset[str]) -> Facts:
+    """Return cores and caches to assume for another machine.
+
+    They come from the last named target whose features the machine has.
+    """
+    fitting = [
+        entry
+        for entry in NAMED.values()
+        if entry.architecture == architecture and features.issuperset(entry.requires)
+    ]
+    caches, like = CacheSizes(), "of another machine"
+    if fitting:
+        caches, like = fitting[-1].caches, f"as for {fitting[-1].name}"
+    facts = {
+        f"l{level}_bytes": Fact(size, f"default, {like}")
+        for level, size in enumerate((caches.l1, caches.l2, caches.l3), start=1)
+    }
+    unrolled = Fact(caches.instructions // _BYTES_OF_INSTRUCTION, f"default, {like}")
+    cores = Fact(_DEFAULT_CORES, "default: the machine is another one")
+    return {"cores": cores, **facts, "max_unrolled": unrolled}
+
+
+@cache
+def _caches_of(cpu: int) -> Facts:
+    facts: Facts = {}
+    below: Fact | None = None
+    for level in (1, 2, 3):
+        found = host.find_cache(cpu, level)
+        if found is not None and found.bytes:
+            below = Fact(found.bytes, str(found.place))
+        elif below is not None:
+            # The machine has no such level: what lies beyond the one before is memory.
+            below = Fact(below.value, f"no cache of level {level}: as the one before")
+        if below is not None:
+            facts[f"l{level}_bytes"] = below
+    code = host.find_cache(cpu, 1, instructions=True)
+    if code is not None and code.bytes:
+        most = code.bytes // _BYTES_OF_INSTRUCTION
+        facts["max_unrolled"] = Fact(most, f"{code.place}, {_CODE}")
+    return facts

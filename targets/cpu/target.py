@@ -1,7 +1,12 @@
-"""The CPU as a target: its space, its builds and its measurer."""
+"""The CPU as a target: its space, its builds and its measurer.
+
+``CPUTarget`` is what ``sl.Target("cpu")`` makes. ``cpu_space`` composes the default space, and
+``distance_of_cpus`` says how near the schedules of another CPU are.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -10,22 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
 from schedlang.files import as_path
+from schedlang.modules.cpu.move_data import move_data
+from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
+from schedlang.modules.cpu.register_tile import register_tile
+from schedlang.modules.cpu.vector_math import vector_math
+from schedlang.modules.shared.add_rfactor import add_rfactor
+from schedlang.modules.shared.auto_inline import (
+    auto_inline,
+    inline_constants,
+    random_compute_location,
+)
+from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.shared.pad_einsum import pad_einsum, place_padded_result
 from schedlang.spaces.space import Space
 from schedlang.targets import host
-from schedlang.targets.cpu import features, kinship
-from schedlang.targets.cpu.assembly import generate_assembly
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.cpu_machine import CPUMachine, parse_key
 from schedlang.targets.cpu.estimate import estimate_seconds
-from schedlang.targets.cpu.keys import parse_key
+from schedlang.targets.cpu.features import GENERIC, HOST, NAMED, NAMES, find_named
 from schedlang.targets.cpu.local import LocalCPU
-from schedlang.targets.cpu.machine import CPUMachine
-from schedlang.targets.cpu.named import GENERIC, HOST, NAMED, NAMES, find_named
 from schedlang.targets.cpu.resolve import is_like_host
-from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
-from schedlang.targets.description import size, table
-from schedlang.targets.errors import LibraryError
-from schedlang.targets.target import Target
+from schedlang.targets.errors import BuildError, LibraryError, describe
+from schedlang.targets.target import Target, as_target, size, table
 from schedlang.tvm import codegen, program
-from schedlang.tvm.analysis.nests.statements import statements
+from schedlang.tvm.analysis.loop_nests import statements
 from schedlang.tvm.packing import in_each_call
 from schedlang.workloads.workload import Workload
 
@@ -33,6 +46,8 @@ if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompilerTarget
     from schedlang.tvm.program import TensorProgram
 
+
+# -- The target -----------------------------------------------------------------------------------
 
 # What ``describe`` shows besides the CPU and its features.
 _NUMBERS = ("cores", "vector_bits", "vector_registers")
@@ -71,7 +86,7 @@ class CPUTarget(CPUMachine):
 
     def distance(self, other: Target) -> tuple[float, ...] | None:
         """Return how unlike this CPU another one is; None for another architecture."""
-        return kinship.distance(self, other) if isinstance(other, CPUMachine) else None
+        return distance_of_cpus(self, other) if isinstance(other, CPUMachine) else None
 
     @classmethod
     def from_tvm_target(cls, target: CompilerTarget) -> CPUTarget:
@@ -149,7 +164,7 @@ class CPUTarget(CPUMachine):
         compiler: str | None = None,
     ) -> Path:
         """Compile ``mod`` into a library for C, see ``Target.export_c``."""
-        from schedlang.targets.deployment.c.export import write_c
+        from schedlang.targets.deployment.c_export import write_c
         from schedlang.targets.deployment.library import compile_module
         from schedlang.targets.deployment.signature import signatures_of
 
@@ -251,3 +266,109 @@ def _cpu_name(root: Path = Path("/")) -> str:
         text = ""
     match = re.search(r"^(?:model name|Hardware|CPU part)\s*:(.*)$", text, re.MULTILINE)
     return match[1].strip() if match else host.architecture()
+
+
+# -- The spaces: the default one, and that of programs that only move data ------------------------
+
+# Probability that a block is tiled for registers where it could also be tiled in levels, and
+# probability of what nearly always pays: inlining transposes, vector mathematics, finishing along
+# the stored axis. The alternatives are in the space because some program may need them.
+_REGISTER_TILES = 0.9
+_USUAL = 0.95
+# As a producer's place, each loop is this many times as likely as the loop around it.
+_OUTER_LOCATIONS = 0.75
+# Operations and accesses to elements from which on a program is worth threads everywhere.
+_LARGE_WORK = 2**17
+
+
+def cpu_space(target: CPUMachine, *, priors: bool = True) -> Space:
+    """Inline, tile, place the remaining blocks, then parallelise, vectorise and unroll.
+
+    The prior depends on the machine: its vectors, for elements of 32 bits, its vector
+    registers and its cores. Programs that waste them become rare, and none is forbidden. Without
+    ``priors`` every draw is uniform.
+    """
+    lanes = target.lanes(32)
+    usual = _USUAL if priors else 0.5
+    # One module for both, so that a module placed before or instead of it gets untiled blocks.
+    tiling = Space(
+        [
+            register_tile(
+                lanes=lanes,
+                registers=target.vector_registers,
+                cache_bytes=target.l2_bytes // 2,
+                prob=_REGISTER_TILES if priors else 0.5,
+                prior=priors,
+            ),
+            multi_level_tiling(structure=("SSRSRS", "SSRS"), vector_lanes=lanes if priors else 0),
+        ]
+    )
+    return Space(
+        [
+            inline_constants,
+            auto_inline(always_in_spatial_programs=True, unordered_prob=usual),
+            pad_einsum(lanes=lanes),
+            add_rfactor(cores=target.cores, vector_lanes=lanes if priors else 0),
+            tiling.as_module("multi_level_tiling"),
+            place_padded_result,
+            random_compute_location(decay=_OUTER_LOCATIONS if priors else 1.0),
+            vector_math(prob=usual),
+            parallel_vectorize_unroll(
+                cores=target.cores, max_lanes=4 * lanes, prob=usual, large_work=_LARGE_WORK
+            ),
+        ],
+        name="cpu",
+    )
+
+
+def cpu_movement_space(target: CPUMachine) -> Space:
+    """Inline what can be inlined, and finish each block by a closed form: two programs at most."""
+    return Space(
+        [
+            inline_constants,
+            auto_inline(always_in_spatial_programs=True),
+            move_data(cores=target.cores),
+        ],
+        name="cpu_movement",
+    )
+
+
+# -- How near the schedules of another CPU are to this one ----------------------------------------
+
+_SAME, _NARROWER, _WIDER = range(3)
+
+
+def distance_of_cpus(machine: CPUMachine, other: CPUMachine) -> tuple[float, ...] | None:
+    """Return how unlike ``machine`` another CPU is; None for one of another architecture.
+
+    The width of the vectors counts first, as tiles are multiples of it: the same width, then
+    narrower vectors, then wider ones, the nearest width first. Then the instruction set, by the
+    number of features that only one of both has, the number of cores, and the model.
+    """
+    if machine.architecture != other.architecture:
+        return None
+    width = math.log2(other.vector_bits / machine.vector_bits)
+    differing = (machine.features ^ other.features) & features.KNOWN
+    return (
+        _SAME if width == 0 else _NARROWER if width < 0 else _WIDER,
+        abs(width),
+        len(differing),
+        abs(math.log2(other.cores / machine.cores)),
+        machine.machine != other.machine,
+    )
+
+
+# -- The machine code of a program as text, also for machines that are not here -------------------
+
+
+def generate_assembly(mod: TensorProgram, target: Target | str | Any = "cpu") -> str:
+    """Compile ``mod`` for ``target`` and return its assembly. Nothing is run.
+
+    Raises ``BuildError``.
+    """
+    tvm_target = as_target(target).tvm_target()
+    try:
+        executable = codegen.compile_program(mod, tvm_target, check_arguments=False)
+        return codegen.assembly(executable)
+    except Exception as error:
+        raise BuildError(describe(error)) from error

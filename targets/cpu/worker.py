@@ -10,16 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from schedlang.targets.cpu.backend import CPUBackend
-from schedlang.targets.cpu.known_work import cpu_contention
+from schedlang.targets.cpu.backend import CPUBackend, cpu_contention
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.expected.reference import Reference
-from schedlang.targets.measure.in_process import InProcessWorker, limit_memory, run_worker
 from schedlang.targets.measure.memory import argument_bytes
+from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.worker.request import Request
+from schedlang.targets.pooled.in_process import InProcessWorker, limit_memory, run_worker
+from schedlang.targets.worker.protocol import Request
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:

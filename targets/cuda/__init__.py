@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     # What only some programs need.
     from schedlang.lab.emulator import Emulation as Emulation
     from schedlang.lab.emulator import emulate as emulate
+    from schedlang.targets.cuda.limits import occupancy as occupancy
     from schedlang.targets.cuda.report import Report as Report
     from schedlang.targets.cuda.report import check as check
-    from schedlang.targets.cuda.residency import occupancy as occupancy
 else:
     from schedlang._lazy import attach
 

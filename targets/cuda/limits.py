@@ -1,4 +1,10 @@
-"""What a kernel may ask of a GPU, and what it asks: reasons to reject it before it runs."""
+"""What a kernel may ask of a GPU, what it asks, and how many of its blocks fit.
+
+``check`` and ``require`` find the reasons to reject a kernel before it runs. ``occupancy`` says how
+many blocks a multiprocessor holds at a time, and what limits them, as CUDA's occupancy calculator
+does: registers are given to warps in units of 256, and four warps share a register file; shared
+memory is given to blocks in units of 128 bytes (256 before sm_80).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,12 @@ from dataclasses import dataclass
 
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import rejection_message
-from schedlang.targets.cuda.machine import CUDAMachine
+from schedlang.targets.cuda.cuda_machine import CUDAMachine
 from schedlang.targets.cuda.nvcc import Resources
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen.cuda_kernels import Kernel
+
+# -- Reasons to reject a kernel -------------------------------------------------------------------
 
 # CUDA programming guide, "Technical Specifications per Compute Capability".
 _GRID = (2**31 - 1, 65535, 65535)
@@ -214,3 +222,52 @@ def registers_of_warp(registers: int, warp_size: int) -> int:
     """Return how many registers a warp takes, if a thread takes ``registers``."""
     unit = _REGISTERS_AT_ONCE
     return -(-registers * warp_size // unit) * unit
+
+
+# -- Occupancy: how many blocks a multiprocessor holds --------------------------------------------
+
+_FILES = 4
+_SHARED_UNIT, _OLD_SHARED_UNIT = 128, 256
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How full a multiprocessor is.
+
+    Attributes
+    ----------
+    blocks: blocks that are resident on one multiprocessor at a time; 0 if none fits.
+    warps: share of its warps that they use, from 0 to 1.
+    limited_by: ``"threads"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``.
+    """
+
+    blocks: int
+    warps: float
+    limited_by: str
+
+
+def occupancy(
+    target: CUDAMachine, *, threads: int, registers: int = 0, shared_bytes: int = 0
+) -> Occupancy:
+    """Return the occupancy of a kernel.
+
+    Parameters
+    ----------
+    threads: of a block.
+    registers: of a thread; 0 if that is not known.
+    shared_bytes: of a block, static and dynamic together.
+    """
+    warps = -(-threads // target.warp_size)
+    most_warps = target.max_threads_per_sm // target.warp_size
+    limits = {"threads": most_warps // warps, "blocks": target.max_blocks_per_sm}
+    if registers:
+        of_file = target.registers_per_sm // _FILES
+        of_warp = registers_of_warp(registers, target.warp_size)
+        limits["registers"] = of_file // of_warp * _FILES // warps
+    if shared_bytes:
+        unit = _SHARED_UNIT if target.compute_capability >= (8, 0) else _OLD_SHARED_UNIT
+        taken = -(-(shared_bytes + target.reserved_shared_bytes) // unit) * unit
+        limits["shared memory"] = target.shared_bytes_per_sm // taken
+    limited_by = min(limits, key=lambda name: limits[name])
+    blocks = limits[limited_by]
+    return Occupancy(blocks, blocks * warps / most_warps, limited_by)

@@ -14,16 +14,16 @@ from schedlang.measurement import Candidate
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.spaces.space import Space
 from schedlang.targets import host
-from schedlang.targets.cuda.availability import find_device
-from schedlang.targets.measure.expected.large import LargePolicy
+from schedlang.targets.cuda.target import find_device
 from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.work import Work
 from schedlang.targets.pooled.executor import Executor, Next
 from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
+from schedlang.targets.pooled.unscheduled import LargePolicy
+from schedlang.targets.pooled.work import Work
 from schedlang.targets.target import as_target
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
 from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.workloads.workload import Workload
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 GPU_TIMING = TimingPolicy(min_repeats=7, max_repeats=200, flush_cache=True)
 """Calls are timed one by one, each with an empty L2 cache."""
 
-_BUILDER = "schedlang.targets.cuda.running.builder"
-_RUNNER = "schedlang.targets.cuda.running.worker"
+_BUILDER = "schedlang.targets.cuda.builder"
+_RUNNER = "schedlang.targets.cuda.worker"
 # More than this wait for the GPU: no others are built, as what the search learns comes first.
 _WAITING_A_BUILDER = 2
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from schedlang.announcing import announced
+from schedlang.printed import announced
 from schedlang.targets.errors import BuildError
 from schedlang.tvm.codegen import device as devices
 

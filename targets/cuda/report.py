@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.targets.cuda import limits, nvcc
-from schedlang.targets.cuda.limits import Limits, Violation
-from schedlang.targets.cuda.machine import CUDAMachine
+from schedlang.targets.cuda.cuda_machine import CUDAMachine
+from schedlang.targets.cuda.limits import Limits, Occupancy, Violation, occupancy
 from schedlang.targets.cuda.nvcc import CompileError, Resources
-from schedlang.targets.cuda.residency import Occupancy, occupancy
 from schedlang.targets.errors import describe
 from schedlang.targets.target import as_target
 from schedlang.tvm.codegen.cuda import CUDAGenerator

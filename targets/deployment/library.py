@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import FileError
 from schedlang.files import as_path
 from schedlang.targets import kinds
-from schedlang.targets.deployment.c.loading import entries_of
+from schedlang.targets.deployment.c_functions import entries_of
 from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
-from schedlang.targets.deployment.destination import check_destination
-from schedlang.targets.deployment.manifest import Manifest
-from schedlang.targets.deployment.signature import signatures_of
+from schedlang.targets.deployment.signature import Manifest, signatures_of
 from schedlang.targets.deployment.threads import use_threads
 from schedlang.targets.errors import BuildError, LibraryError, describe
 from schedlang.tvm import codegen
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompiledCode
     from schedlang.tvm.codegen.library import LoadedCode
     from schedlang.tvm.program import TensorProgram
+
 
 _SUFFIXES = (*codegen.SHARED_SUFFIXES, codegen.ARCHIVE_SUFFIX)
 _ELF = b"\x7fELF\x02\x01"
@@ -187,3 +187,25 @@ def _program_of(
         },
         sizes=manifest.sizes,
     )
+
+
+# -- Where a library is written to ----------------------------------------------------------------
+
+
+def check_destination(path: Path, suffixes: Sequence[str], reason: str = "TVM can load it") -> None:
+    """Raise LibraryError for a path where no library can be written; ``reason`` is the suffix's."""
+    if path.suffix not in suffixes:
+        raise LibraryError(
+            f"cannot write {path}: its name must end with one of {', '.join(suffixes)}, so that "
+            f"{reason}; such as {path.stem or 'kernel'}.so"
+        )
+    if path.is_dir():
+        raise LibraryError(f"cannot write {path}: this is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise LibraryError(
+            f"cannot write {path}: there is no folder {path.parent}; create it first"
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise LibraryError(
+            f"cannot write {path}: the folder {path.parent} is read-only; choose another one"
+        )

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schedlang.measurement.fills import Fill
-from schedlang.targets.measure.verify import Array
-from schedlang.tvm.analysis.races.determinism import Determinism
+from schedlang.measurement.problem import Fill
+from schedlang.targets.measure.numerics import Array
+from schedlang.tvm.analysis.races import Determinism
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import DeviceArray
@@ -36,7 +36,7 @@ class Memory(Protocol):
     def read_only(self) -> AbstractContextManager[None]:
         """End this process where a program writes to the tensor, for the ``with`` block.
 
-        Its exit status is ``worker.exit.WRITE_FAULT``. Does nothing where the backend cannot do it.
+        Its exit status is ``worker.fault.WRITE_FAULT``. Does nothing where the backend cannot.
         """
         ...
 

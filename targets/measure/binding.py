@@ -8,28 +8,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang.measurement.problem import Problem
-from schedlang.measurement.tolerance import Tolerance, Tolerances
+from schedlang.measurement.problem import Problem, Tolerance, Tolerances
 from schedlang.targets.measure.draws import MANY_STEPS, SPREADS, spreads_of
-from schedlang.targets.measure.expected.changes import Changes
-from schedlang.targets.measure.expected.problem import output_tolerances, values_of
-from schedlang.targets.measure.expected.reference import Reference, from_bytes
-from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.verify import Array, Numerics
+from schedlang.targets.measure.numerics import Array, Numerics, numerics_of
+from schedlang.targets.measure.problem_values import output_tolerances, values_of
+from schedlang.targets.measure.reached_branches import Changes
+from schedlang.targets.measure.reference import Reference, from_bytes
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
-from schedlang.tvm.analysis.characters import (
+from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.data_flow.characters import (
     is_polynomial,
     jumps,
     oscillates,
     sums_narrowly,
     widened,
 )
-from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
-from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.data_flow.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.data_flow.outputs import never_rounded
+from schedlang.tvm.data_flow.value_room import ValueRoom, value_room
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 

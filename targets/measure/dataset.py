@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedlang.measurement.fills import Fill, content, fills_for
+from schedlang.measurement.problem import Fill, content, fills_for
 from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend, Memory
 from schedlang.targets.measure.draws import Draw, plain_draw
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.verify import Array
+from schedlang.targets.measure.numerics import Array
 from schedlang.tvm.values import is_floating
 
 

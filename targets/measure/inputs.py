@@ -12,8 +12,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
 import numpy as np
 
-from schedlang.targets.measure import spread
-from schedlang.targets.measure.characters import alternating, levels, one_sided, truth_values
+from schedlang.targets.measure import input_values
 from schedlang.targets.measure.draws import (
     ABOVE,
     BELOW,
@@ -31,9 +30,10 @@ from schedlang.targets.measure.draws import (
     Draw,
     plain_draw,
 )
-from schedlang.targets.measure.verify import Array
-from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange
-from schedlang.tvm.analysis.value_room import SMALL_BITS, ValueRoom
+from schedlang.targets.measure.input_values import alternating, levels, one_sided, truth_values
+from schedlang.targets.measure.numerics import Array
+from schedlang.tvm.data_flow.index_ranges import IntegerUses, ValueRange
+from schedlang.tvm.data_flow.value_room import SMALL_BITS, ValueRoom
 from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Argument
 
@@ -89,8 +89,8 @@ class InputSource:
     range; ascending ones are sorted. Wide and special draws of such an argument hold both ends of
     its range. They go beyond where it is free: as far as ``room.bits`` says, with any sign and all
     magnitudes; special ones are mostly the ends, 0, 1, -1, powers of two and their neighbours, see
-    ``spread.integers``. Where the others have to be small for that, one argument of special draws
-    is as large as ``room.alone`` says, and another one of edges draws.
+    ``input_values.integers``. Where the others have to be small for that, one argument of special
+    draws is as large as ``room.alone`` says, and another one of edges draws.
 
     Indices of a known range take on as many different values as they can, in plain draws at random:
     each other draw has those that come next in one random order of them all, in three elements of
@@ -144,7 +144,9 @@ class InputSource:
             assert wanted is not None
             low, high = _narrowed(0, 0, wanted, limits)
             order = np.random.default_rng([self.seed, place])
-            return spread.indices(arg, low, high, draw.number, order, rng).astype(limits.dtype)
+            return input_values.indices(arg, low, high, draw.number, order, rng).astype(
+                limits.dtype
+            )
         kind = PLAIN if kind == BEYOND else kind
         free = kind != PLAIN and place in self.uses.free
         if free and (limits.bits <= _NARROW_BITS or self.room.bits):
@@ -152,13 +154,13 @@ class InputSource:
         low, high = _narrowed(*_default_range(limits, index_bound), wanted, limits)
         values = np.asarray(rng.integers(low, high, arg.shape, endpoint=True))
         if kind != PLAIN and wanted is not None:
-            values = spread.with_ends(values, low, high, rng)
+            values = input_values.with_ends(values, low, high, rng)
         if wanted is not None and wanted.ascending:
             values = np.sort(values, axis=None).reshape(arg.shape)
         return values.astype(limits.dtype)
 
     def _permitted(self, place: int, kind: str) -> str:
-        if kind == BEYOND and not spread.reaches_beyond(self.args[place].dtype):
+        if kind == BEYOND and not input_values.reaches_beyond(self.args[place].dtype):
             kind = SPECIAL
         if kind == ENDS and not (place in self.unrounded and self.room.special and self.room.ties):
             kind = SPECIAL
@@ -175,20 +177,20 @@ class InputSource:
         if kind == EDGES:
             if positive:
                 return np.asarray(0.5 + np.abs(levels(arg.shape)))
-            return spread.edges(arg, rng, ties=self.room.ties)
+            return input_values.edges(arg, rng, ties=self.room.ties)
         if kind == WHOLE:
-            values = spread.whole(arg, rng)
+            values = input_values.whole(arg, rng)
         elif kind == WIDE:
-            values = spread.wide(arg.shape, rng)
+            values = input_values.wide(arg.shape, rng)
         elif kind == SPECIAL:
-            values = spread.special(arg, rng)
+            values = input_values.special(arg, rng)
         elif kind == ENDS:
-            values = spread.ends(arg, rng)
+            values = input_values.ends(arg, rng)
         elif kind == BEYOND:
-            values = spread.beyond(arg.shape, rng)
+            values = input_values.beyond(arg.shape, rng)
         else:
             far = kind in (FAR_BELOW, FAR_ABOVE) and place == self._largest
-            nearest = _FAR * spread.large_number(arg.dtype) if far else _NEAREST
+            nearest = _FAR * input_values.large_number(arg.dtype) if far else _NEAREST
             values = one_sided(arg.shape, nearest, rng, below=kind in (FAR_BELOW, BELOW))
             values = values if place == self._largest else alternating(values)
         return np.maximum(np.abs(values), _LEAST_POSITIVE) if positive else values
@@ -226,7 +228,7 @@ class InputSource:
             low, high = max(low, -most), min(high, most)
         if kind == EDGES:
             reach = _MOST_AT_EDGES if limits.bits > _NARROW_BITS else high
-            values = spread.integer_edges(arg, max(low, -reach), min(high, reach))
+            values = input_values.integer_edges(arg, max(low, -reach), min(high, reach))
         elif kind in (FAR_BELOW, FAR_ABOVE):
             below = kind == FAR_BELOW and low < 0
             end = min(abs(low) if below else high, 3 * _FAR_INTEGER)
@@ -235,7 +237,7 @@ class InputSource:
         else:
             low, high = _narrowed(low, high, wanted, limits)
             special = kind in (SPECIAL, ENDS) and room.ties
-            return spread.integers(arg, low, high, rng, special=special, dense=room.bits > 0)
+            return input_values.integers(arg, low, high, rng, special=special, dense=room.bits > 0)
         return np.clip(values, *_narrowed(low, high, wanted, limits)).astype(limits.dtype)
 
 
@@ -279,7 +281,7 @@ def perturbed(value: Array, relative: float, rng: np.random.Generator) -> Array:
     exact = value.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         changed = exact + relative * exact * rng.uniform(-1.0, 1.0, value.shape)
-        return np.where(np.isin(exact, spread.EXACT), value, changed.astype(value.dtype))
+        return np.where(np.isin(exact, input_values.EXACT), value, changed.astype(value.dtype))
 
 
 def poison(shape: tuple[int, ...], dtype: str) -> Array:

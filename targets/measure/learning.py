@@ -14,26 +14,24 @@ from schedlang.measurement import Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import MANY_STEPS, WHOLE, Draw
-from schedlang.targets.measure.expected.coverage import (
+from schedlang.targets.measure.numerics import Array, Numerics, compare, epsilon
+from schedlang.targets.measure.reached_branches import (
     Coverage,
     Values,
     coverage_of,
     more_draws,
 )
-from schedlang.targets.measure.expected.narrow import WideProgram, learn_wide
-from schedlang.targets.measure.expected.reference import (
+from schedlang.targets.measure.reference import (
     Reference,
     learn_draw,
     learn_reference,
     run_checked,
 )
-from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.expected.steady import Steadiness
-from schedlang.targets.measure.verify import Array, Numerics, compare, epsilon
+from schedlang.targets.measure.right_results import Results, WideProgram, learn_wide
+from schedlang.targets.measure.steady import Steadiness
 from schedlang.targets.worker.fault import Fault, faults
 from schedlang.tvm.analysis.window import count_steps
-from schedlang.tvm.program import MAIN
-from schedlang.tvm.stated_outputs import stated_outputs
+from schedlang.tvm.program import MAIN, stated_outputs
 from schedlang.tvm.values import is_floating
 
 _PART = "a part of the unscheduled program"

@@ -9,17 +9,13 @@ from dataclasses import replace
 from weakref import WeakSet
 
 from schedlang.measurement import Status
+from schedlang.measurement.clock import PhaseLog
 from schedlang.measurement.disturbance import Sample
-from schedlang.measurement.phase import PhaseLog
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.caller import Caller
+from schedlang.targets.measure.calls import Caller
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw
-from schedlang.targets.measure.expected.narrow import WideProgram
-from schedlang.targets.measure.expected.reference import Reference, learn_draw, learn_reference
-from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.learning import (
     cover,
     given_mismatch,
@@ -27,9 +23,11 @@ from schedlang.targets.measure.learning import (
     part_mismatch,
     unreached_by,
 )
+from schedlang.targets.measure.reference import Reference, learn_draw, learn_reference
+from schedlang.targets.measure.right_results import Results, WideProgram
+from schedlang.targets.measure.steady import Steadiness
 from schedlang.targets.measure.timing import Timing, TimingPolicy, warm_up
-from schedlang.targets.measure.verification.policy import REPEATS, Repeats
-from schedlang.targets.measure.verification.verifier import Verifier
+from schedlang.targets.measure.verification import REPEATS, Repeats, Verifier
 from schedlang.targets.worker.fault import Fault, faults
 
 # A core that was busy until now only needs the program's code and data in its caches.

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.pooled.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
 from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.workloads.workload import Workload
 
@@ -61,7 +61,7 @@ class Executor(ABC):
         self.runners.rebind(start, bind)
 
     def learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
-        """Do what ``Learn`` in ``measure.expected.large`` says; None at ``until``."""
+        """Do what ``Learn`` in ``pooled.unscheduled`` says; None at ``until``."""
         return self.runners.ask_first(
             Request({"request": "learn"}, tuple(programs), seconds), until
         )

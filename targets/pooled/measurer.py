@@ -1,4 +1,8 @@
-"""What measurers have in common that measure in pools of worker processes."""
+"""What measurers have in common that measure in pools of worker processes.
+
+``PooledMeasurer`` is their base. ``measurer()`` is the user's: a measurer whose workers stay
+between calls of ``tune``.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +11,29 @@ import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, ClassVar, TypedDict, Unpack
 
-from schedlang.errors import TargetError
+from schedlang.errors import SchedlangError, TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
-from schedlang.measurement.problem import ComputeReference, Inputs, Problem, Verify
-from schedlang.measurement.tolerance import GivenTolerance
-from schedlang.targets.measure.expected.large import LargePolicy
-from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.preparation import RUN_TIMEOUT, Preparation, explain_crash
-from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
+from schedlang.measurement.problem import ComputeReference, GivenTolerance, Inputs, Problem, Verify
+from schedlang.targets.errors import describe
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.verification.policy import VerifyPolicy
-from schedlang.targets.measure.work import Requests, Work, binding_requests
+from schedlang.targets.measure.verification import VerifyPolicy
 from schedlang.targets.pooled.executor import Executor
-from schedlang.targets.pooled.stages import Done, Stages
-from schedlang.targets.target import Target
-from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.targets.pooled.interleaved import InterleavedTiming
+from schedlang.targets.pooled.preparation import RUN_TIMEOUT, Preparation, explain_crash
+from schedlang.targets.pooled.stages import BuildTimeout, Done, Stages
+from schedlang.targets.pooled.unscheduled import LargePolicy, time_large_reference, time_reference
+from schedlang.targets.pooled.work import Requests, Work, binding_requests
+from schedlang.targets.target import Target, as_target
 from schedlang.targets.worker.pool import CLOSED, WorkerPool
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.protocol import Reply, Request
 from schedlang.workloads.workload import Workload
+
+# -- The base of measurers ------------------------------------------------------------------------
 
 # Workloads whose right results are kept for when it is bound to them again.
 _PREPARATIONS = 64
@@ -293,3 +297,52 @@ class PooledMeasurer(Measurer):
     def close(self) -> None:
         """Kill all workers, and remove their files; safe to call twice."""
         self._executor.close()
+
+
+# -- Workers that stay between calls --------------------------------------------------------------
+
+_SAID_BY_CALLS = frozenset(field.name for field in fields(Problem))
+
+
+def measurer(target: Target | str | Any = "cpu", **options: Any) -> Measurer:
+    """Return a measurer of this machine whose workers stay between calls; the caller closes it.
+
+    ``with sl.measurer("cpu") as m: sl.tune(a, measurer=m); sl.tune(b, measurer=m)`` starts workers
+    once, which is most of the time of a small run. Each call verifies as it would without the
+    measurer, and is the same run: an interrupted one continues with it or without. One call uses it
+    at a time, for this target.
+
+    Parameters
+    ----------
+    target: a Target, its name, or one of TVM's.
+    options: of the target's measurer: how many workers there are, how long builds and runs may
+        take, how often candidates run (``schedlang.targets.LocalCPU`` has those of a CPU).
+
+    Raises TargetError for a target that this machine is not, and where measurers of the kind do not
+    stay or need a workload; TypeError for an option that it does not have, or that each call says
+    itself.
+    """
+    machine = as_target(target)
+    machine.check_present()
+    if said := sorted(options.keys() & _SAID_BY_CALLS):
+        raise TypeError(f"measurer: {said[0]}= is said by each call: tune(..., {said[0]}=...)")
+    try:
+        made = machine.measurer(None, **options)
+    except SchedlangError:
+        raise
+    except Exception as error:
+        if options and isinstance(error, (TypeError, ValueError)):
+            raise  # of an option
+        raise TargetError(
+            f"{machine.kind!r} has no measurer without a workload ({describe(error)}), whose "
+            "workers could stay between calls: the target's method `measurer` must accept "
+            "None for it, and return a schedlang.targets.PooledMeasurer"
+        ) from error
+    if not isinstance(made, PooledMeasurer):
+        made.close()
+        raise TargetError(
+            f"{type(made).__name__}, which measures on {machine.kind!r}, takes no problem from a "
+            "call; its class must derive from schedlang.targets.PooledMeasurer"
+        )
+    made.keep(machine.key)
+    return made

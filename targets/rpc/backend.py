@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
-from schedlang.measurement.fills import Fill
+from schedlang.measurement.problem import Fill
 from schedlang.targets.measure.backend import Calls, Waits
-from schedlang.targets.measure.packed import PackedProgram, PackingPlan
-from schedlang.targets.measure.verify import Array
+from schedlang.targets.measure.calls import PackedProgram, PackingPlan
+from schedlang.targets.measure.numerics import Array
 from schedlang.targets.worker.fault import Fault
-from schedlang.tvm.analysis.races.determinism import UNKNOWN
+from schedlang.tvm.analysis.races import UNKNOWN
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from schedlang.errors import TargetError
 from schedlang.targets.rpc.service import parse_address
-from schedlang.targets.worker.child import kill_group
-from schedlang.targets.worker.children import worker_environment
-from schedlang.targets.worker.process import TAIL_BYTES
+from schedlang.targets.worker.forking import kill_group
+from schedlang.targets.worker.process import TAIL_BYTES, worker_environment
 from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.tvm import rpc
 

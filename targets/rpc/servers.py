@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
-from schedlang.targets.measure.work import Work
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.pooled.work import Work
+from schedlang.targets.worker.protocol import Reply
 
 # Besides ``Status``: the server is at fault, not the candidate.
 UNREACHABLE = "unreachable"

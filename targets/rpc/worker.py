@@ -17,18 +17,17 @@ from schedlang.targets.errors import describe
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.expected.reference import Reference
+from schedlang.targets.measure.calls import PackingPlan, split_program
 from schedlang.targets.measure.learning import unreached_by
-from schedlang.targets.measure.packed import PackingPlan, split_program
+from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.measure.work import read_run_header
+from schedlang.targets.pooled.work import read_run_header
 from schedlang.targets.rpc.backend import RPCBackend
 from schedlang.targets.rpc.servers import LOST, STALE, UNREACHABLE
-from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.fault import Fault, faults
-from schedlang.targets.worker.request import Request
+from schedlang.targets.worker.protocol import Dispatcher, Request, refusal, serve
 from schedlang.tvm import codegen, rpc
-from schedlang.tvm.analysis.races.determinism import determinism
+from schedlang.tvm.analysis.races import determinism
 from schedlang.tvm.program import from_json
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
-from schedlang.measurement.phase import Phase, check_phases
-from schedlang.targets.worker.exit import RUNS_UNSCHEDULED, explain_exit
+from schedlang.measurement.clock import Phase, check_phases
+from schedlang.targets.worker.fault import RUNS_UNSCHEDULED, explain_exit
 from schedlang.targets.worker.process import WorkerProcess, wait_any
-from schedlang.targets.worker.request import ACTIVITIES, Reply, Request
+from schedlang.targets.worker.protocol import ACTIVITIES, Reply, Request
 
 CLOSED = "this measurer is closed; make a new one"
 _SETTLE_TIMEOUT = 10.0

@@ -1,21 +1,34 @@
-"""The parent's side of one worker: start it, talk to it without ever blocking, kill it."""
+"""The parent's side of one worker: start it, talk to it without ever blocking, kill it.
+
+Workers are forked on Linux, and started each by itself elsewhere.
+"""
 
 from __future__ import annotations
 
 import os
 import selectors
+import site
+import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
+from schedlang import errors
 from schedlang.errors import TargetError
-from schedlang.targets.worker.child import Child, descendants
-from schedlang.targets.worker.children import start_child, worker_environment
-from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, new_serial
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.worker.forking import (
+    THREADS,
+    Child,
+    descendants,
+    fork_child,
+    kill_group,
+    start_python,
+)
+from schedlang.targets.worker.protocol import Decoder, ProtocolError, Reply, encode, new_serial
+
+# -- The worker, as its parent sees it ------------------------------------------------------------
 
 TAIL_BYTES = 4096
 _CHUNK = 1 << 16
@@ -34,7 +47,7 @@ class WorkerProcess:
     Parameters
     ----------
     threads: threads of a parallel loop in it.
-    program: the module that it runs, which calls ``worker.dispatcher.serve``.
+    program: the module that it runs, which calls ``worker.protocol.serve``.
     scratch: a folder for its temporary files; by default the system's.
     """
 
@@ -209,3 +222,48 @@ def _processor_seconds(pid: int) -> float | None:
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError):
         return None
+
+
+# -- How this process starts workers --------------------------------------------------------------
+
+# TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
+# take a core from whatever another worker runs next. This still spans the pause between two calls.
+_SPIN_COUNT = "10000"
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """Return the environment of a worker whose parallel loops use ``threads`` threads."""
+    environment = dict(os.environ)
+    environment[THREADS] = str(threads)
+    environment.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
+    root = str(Path(errors.__file__).resolve().parent.parent)
+    if root not in site.getsitepackages():
+        before = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = root if not before else os.pathsep.join((root, before))
+    return environment
+
+
+def start_child(program: str, environment: Mapping[str, str]) -> Child:
+    """Start a worker that runs the module ``program``; raises OSError where that fails."""
+    if sys.platform != "linux":
+        return _Alone(program, environment)
+    return fork_child(program, environment)
+
+
+class _Alone(Child):
+    """A worker in a process of its own, which ends with its standard input."""
+
+    def __init__(self, program: str, environment: Mapping[str, str]) -> None:
+        self._process = start_python([program], environment, subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        super().__init__(cast("BinaryIO", stream) for stream in streams)
+
+    @property
+    def has_ended(self) -> bool:
+        self.code = self._process.poll()
+        return self.code is not None
+
+    def kill(self) -> None:
+        kill_group(self._process)
+        self.code = self._process.returncode

@@ -73,7 +73,7 @@ def test_a_changed_default_is_seen(
 def test_another_version_is_seen(
     before: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = sys.modules["schedlang.tuning.resume.identity"]
+    module = sys.modules["schedlang.tuning.identity"]
     monkeypatch.setattr(module, "_VERSION", 3)
     found = plain()
     assert all(found[name] != before[name] for name in before)

@@ -23,8 +23,8 @@ from paper_rows.simulated import path_of, units
 from searches import SPACES, recorded
 
 import schedlang as sl
-from schedlang.search.models.cost_model import Example
-from schedlang.search.program import Program, extract_features
+from schedlang.search.cost_model import Example
+from schedlang.search.program_builder import Program, extract_features
 from schedlang.search.tasks import TaskProgress
 
 NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"

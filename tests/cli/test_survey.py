@@ -12,7 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.lab import to_kernel_tuner, to_t1, to_t4
-from schedlang.tuning.surveys.survey_workload import UnfinishedSurvey
+from schedlang.tuning.surveys import UnfinishedSurvey
 from tests.cli.calling import SIZES, call, document
 from tests.lab.made_up_space import made_up
 

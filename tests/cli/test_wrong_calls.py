@@ -17,7 +17,7 @@ from schedlang.search import SEARCHES
 from schedlang.search.explore_exploit import SETTINGS
 from schedlang.search.tasks.registry import OBJECTIVES, SCHEDULERS
 from schedlang.targets import kinds
-from schedlang.workloads.operators import registry
+from schedlang.workloads import operators
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
@@ -161,10 +161,10 @@ def test_targets() -> None:
 
 
 def test_words_that_the_shell_completes_are_those_of_the_library() -> None:
-    assert set(words_of.OPERATORS) == set(registry._long_names)
+    assert set(words_of.OPERATORS) == set(operators._long_names)
     for name, operator in words_of.OPERATORS.items():
-        assert operator.short == registry.short_name(name)
-        declared = inspect.signature(registry.factory(name)).parameters
+        assert operator.short == operators.short_name(name)
+        declared = inspect.signature(operators.factory(name)).parameters
         known = parameters_in(operator.sizes)
         assert list(known) == list(declared), name
         assert [one.default for one in known.values()] == [

@@ -17,7 +17,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.database import Database, Record
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 from schedlang.tuning.result import TuneResult
 from schedlang.tvm.program import structural_key
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.database import FinalsEntry, Record, Rejections, Run, RunDetails, TrialDetails
 from schedlang.measurement import Status
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 
 
 def make_record(**changes: Any) -> Record:

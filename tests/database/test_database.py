@@ -17,11 +17,11 @@ from schedlang.database import (
     RunDetails,
     TrialDetails,
 )
-from schedlang.database.owner import this_process
 from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES
+from schedlang.database.sqlite.file import this_process
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 from tests.database.plausible import make_details, make_entry, make_record, make_run, noise
 
 

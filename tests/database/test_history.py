@@ -24,7 +24,7 @@ from schedlang.database import (
 from schedlang.database.record import UNSCHEDULED
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.measurement.phase import Phase, PhaseLog, check_phases
+from schedlang.measurement.clock import Phase, PhaseLog, check_phases
 from tests.database.plausible import make_entry, make_record, make_run
 from tests.tuning.scripted import Scripted
 

@@ -24,7 +24,7 @@ from schedlang.database import (
     prune,
     summary,
 )
-from schedlang.database.maintenance.reading import content_of
+from schedlang.database.merging import content_of
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from tests.database.plausible import make_details, make_record, make_run, noise

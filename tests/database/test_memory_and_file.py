@@ -24,10 +24,10 @@ from schedlang.database import (
     RunDetails,
     TrialDetails,
 )
-from schedlang.database.owner import this_process
+from schedlang.database.sqlite.file import this_process
 from schedlang.errors import NoLatencyError, SchedlangError
 from schedlang.measurement import Measurement, Status
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 from tests.database.plausible import make_entry, make_record
 
 KEYS = st.sampled_from(["a", "b"])

@@ -24,8 +24,8 @@ from schedlang.database import (
     open_database,
     opened_database,
 )
-from schedlang.database.owner import this_process
 from schedlang.database.sqlite import file as sqlite_file
+from schedlang.database.sqlite.file import this_process
 from schedlang.database.sqlite.schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status

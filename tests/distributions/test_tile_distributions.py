@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedlang.distributions import PartitionedTile, PerfectTile
-from schedlang.testing._statistics import FALSE_FAILURE_RATE, fit_p_value
+from schedlang.testing.distributions import FALSE_FAILURE_RATE, fit_p_value
 
 
 def all_factorizations(extent: int, n: int) -> list[tuple[int, ...]]:

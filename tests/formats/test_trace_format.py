@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedlang.formats.document import MAX_BYTES, MAX_DEPTH
-from schedlang.formats.reader import SCHEMA
+from schedlang.formats.stored_trace import SCHEMA
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.modules import unroll_tile
 from schedlang.tvm.program import structurally_equal

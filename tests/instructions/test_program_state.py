@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import schedlang as sl
+from schedlang.instructions.handles import BadArgument, ProgramState
 from schedlang.instructions.kinds import Macro
-from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.interpreters.replay import apply
 from schedlang.tvm import program
 from schedlang.tvm.schedule import get_module, new_schedule

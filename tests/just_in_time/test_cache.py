@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.just_in_time import cache as caches
-from schedlang.just_in_time import choices
+from schedlang.just_in_time import kernel_cache as caches
+from schedlang.just_in_time import kernel_choices as choices
 from tests.just_in_time.templates import dense
 
 A = np.random.default_rng(0).random((16, 16), np.float32)
@@ -248,6 +248,6 @@ def test_without_a_linker_kernels_stay_in_the_process(
 def test_a_relative_variable_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/somewhere")
-    from schedlang.just_in_time.cache_folder import default_root
+    from schedlang.just_in_time.kernel_cache import default_root
 
     assert default_root() == Path("/somewhere/.cache/schedlang/jit")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.just_in_time import choices
+from schedlang.just_in_time import kernel_choices as choices
 from schedlang.targets.errors import BuildError
 from tests.just_in_time.templates import dense
 
@@ -78,7 +78,7 @@ def test_without_a_budget_nothing_is_tuned_or_measured(
         raise AssertionError("it measures")
 
     monkeypatch.setattr("schedlang.targets.cpu.target.CPUTarget.measurer", refuse)
-    monkeypatch.setattr("schedlang.tuning.lookup.order.transfer", refuse)
+    monkeypatch.setattr("schedlang.tuning.lookup.look_up.transfer", refuse)
     missing = tmp_path / "missing.db"
     with_file = f"default schedule, not measured; {tuned} has no record of it"
     without = f"default schedule, not measured; there is no file {missing}"

@@ -11,8 +11,7 @@ import pytest
 from tvm import te, tirx
 
 import schedlang as sl
-from schedlang.just_in_time.probing import probe
-from schedlang.just_in_time.signature import SignedTemplate
+from schedlang.just_in_time.templates import SignedTemplate, probe
 from tests.just_in_time.templates import add, conv, halves
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.just_in_time.choices import KernelCache
+from schedlang.just_in_time.kernel_choices import KernelCache
 from schedlang.once import OncePerKey
 from tests.just_in_time.templates import add, dense
 

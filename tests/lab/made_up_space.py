@@ -7,7 +7,7 @@ from pathlib import Path
 
 import schedlang as sl
 from schedlang.lab import RecordedProgram, RecordedSpace
-from schedlang.tuning.surveys.enumeration import enumerated
+from schedlang.tuning.surveys import enumerated
 
 
 def made_up(space: sl.Space, workload: sl.Workload, failures: Sequence[sl.Status]) -> RecordedSpace:

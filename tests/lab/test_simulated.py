@@ -17,7 +17,7 @@ from schedlang.measurement.clock import Clock
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.testing import measurers
 from schedlang.testing.measurers import MeasurerContract
-from schedlang.tuning.resume.identity import _Describer
+from schedlang.tuning.identity import _Describer
 from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
 from tests.lab.made_up_space import made_up

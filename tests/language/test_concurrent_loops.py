@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.interpreters.to_tvm import to_tvm
+from schedlang.interpreters.conversions import to_tvm
 from schedlang.tvm.program import structurally_equal
 from tests.modules.cpu.test_odd_programs import assert_right
 from tests.modules.users_kernels import prefix_sum

@@ -12,12 +12,12 @@ import tvm_ffi
 from tvm.script import from_source
 
 import schedlang as sl
-from schedlang.formats.reader import same_steps
+from schedlang.formats.stored_trace import same_steps
 from schedlang.tvm import program
-from schedlang.tvm.analysis.races.determinism import determinism
+from schedlang.tvm.analysis.races import determinism
 from schedlang.tvm.codegen import cpu_passes
 from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
-from schedlang.tvm.last_tiles import with_dense_tiles, with_overlapping_tiles
+from schedlang.tvm.schedule.last_tiles import with_dense_tiles, with_overlapping_tiles
 
 HEADER = "@T.prim_func(s_tir=True)\n"
 

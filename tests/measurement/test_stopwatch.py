@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.measurement.clock import Stopwatch
 from tests.tuning.fake_time import Played
 
 

@@ -185,7 +185,7 @@ def test_a_trace_of_tvm_says_what_it_lacks_and_computes_the_same(name: str) -> N
 
 
 def test_what_uses_something_left_out_is_left_out_and_the_rest_is_not() -> None:
-    from schedlang.interpreters.to_tvm import to_tvm
+    from schedlang.interpreters.conversions import to_tvm
 
     sch = by_hand()
     form = to_tvm(sch.trace.instructions, sch.workload)

@@ -14,7 +14,7 @@ from tvm.target import Target
 from schedlang.language.schedule import Schedule
 from schedlang.targets import build_callable
 from schedlang.targets.measure.inputs import poison, random_inputs
-from schedlang.targets.measure.verify import Numerics, compare
+from schedlang.targets.measure.numerics import Numerics, compare
 from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedlang.tvm.relax.few_values import LowBitWeights, low_bit
+from schedlang.tvm.relax.low_bit_weights import LowBitWeights, in_few_bits
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +50,7 @@ def test_quantised_weights_are_found_bit_for_bit(
     rows: int, groups: int, group: int, bits: int, shift: bool, seed: int
 ) -> None:
     weights, _ = quantised(rows, groups * group, group, bits, shift=shift, seed=seed)
-    found = low_bit(weights)
+    found = in_few_bits(weights)
     assert found is not None and found.bits <= bits
     assert values_of(found).tobytes() == (weights + np.float32(0)).tobytes()
     assert found.s.shape[1] <= groups
@@ -58,7 +58,7 @@ def test_quantised_weights_are_found_bit_for_bit(
 
 def test_a_scale_for_each_row_is_found_as_one() -> None:
     weights, counts = quantised(6, 100, 100, 4, shift=False)
-    found = low_bit(weights)
+    found = in_few_bits(weights)
     assert found is not None and found.s.shape == (6, 1) and found.z is None
     np.testing.assert_array_equal(found.q.astype(int) - 8, counts)
     assert found.stored.shape == (6, 50)
@@ -66,7 +66,7 @@ def test_a_scale_for_each_row_is_found_as_one() -> None:
 
 def test_an_odd_number_of_steps_takes_bytes() -> None:
     weights, _ = quantised(6, 33, 33, 4, shift=False)
-    found = low_bit(weights)
+    found = in_few_bits(weights)
     assert found is not None and found.bits == 8
     assert values_of(found).tobytes() == weights.tobytes()
 
@@ -86,12 +86,12 @@ def test_other_weights_stay(kind: str) -> None:
     else:  # 9 bits
         weights = rng.integers(-300, 300, (8, 64)).astype(np.float32)
         weights[:, ::16] = [1, 511, -300, 299]
-    assert low_bit(weights) is None
+    assert in_few_bits(weights) is None
 
 
 def test_zeros_and_equal_numbers_are_few_values_too() -> None:
     for weights in (np.zeros((4, 32)), np.ones((4, 32)), np.full((4, 32), -0.37)):
         weights = weights.astype(np.float32)
-        found = low_bit(weights)
+        found = in_few_bits(weights)
         assert found is not None and found.bits == 4
         assert values_of(found).tobytes() == weights.tobytes()

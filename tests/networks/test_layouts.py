@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 import schedlang as sl
-from schedlang.tvm.relax.layout.orders import channels_last, of_reshaped, of_transposed, reordered
+from schedlang.tvm.relax.axis_orders import channels_last, of_reshaped, of_transposed, reordered
 
 RNG = np.random.default_rng(0)
 op, nn = relax.op, relax.op.nn

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.tvm.relax import low_bit
+from schedlang.tvm.relax import low_bit_weights
 
 models = pytest.importorskip(
     "tests.networks.models", reason="needs torch: pip install 'schedlang[torch]'"
@@ -20,7 +20,7 @@ K, M, GROUP = 256, 192, 32
 @pytest.fixture(autouse=True)
 def small_networks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of small weights read packed ones, as those of large weights do."""
-    monkeypatch.setattr(low_bit, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(low_bit_weights, "_LEAST_BYTES", 0)
 
 
 def drawn(*shape: int, high: int = 16, dtype: Any = None) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.tvm.relax import low_bit
+from schedlang.tvm.relax import low_bit_weights
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'schedlang[onnx]'")
 
@@ -20,7 +20,7 @@ K, N, BLOCK = 256, 192, 32
 @pytest.fixture(autouse=True)
 def small_networks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of small weights read packed ones, as those of large weights do."""
-    monkeypatch.setattr(low_bit, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(low_bit_weights, "_LEAST_BYTES", 0)
 
 
 def model(nodes: list[Any], values: dict[str, Any], k: int = K, n: int = N) -> Any:

@@ -20,8 +20,7 @@ from tvm.script import tirx as T
 import schedlang as sl
 from schedlang.errors import NetworkError, ValueOutOfRangeError
 from schedlang.tvm import codegen
-from schedlang.tvm.relax.checks.bounded import bounded
-from schedlang.tvm.relax.checks.function import is_check
+from schedlang.tvm.relax.integer_checks import bounded, is_check
 from tests.networks.compiled.relax_networks import OP
 
 needs_compiler = pytest.mark.skipif(

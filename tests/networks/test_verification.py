@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schedlang.networks.verification import compare
+from schedlang.networks.network import compare
 
 
 def error(output: object, expected: object, tolerance: float | None = None) -> tuple[float, bool]:

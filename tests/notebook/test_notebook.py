@@ -16,7 +16,7 @@ import pytest
 import schedlang as sl
 from schedlang.database.history import RunHistory
 from schedlang.database.trials import gains
-from schedlang.notebook.curve import curve
+from schedlang.notebook.results import curve
 from schedlang.report.numbers import (
     duration_text,
     latency_text,

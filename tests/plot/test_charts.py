@@ -11,12 +11,12 @@ import pytest
 import schedlang as sl
 from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
 from schedlang.measurement import Status
-from schedlang.plot.medians import bests_chart
+from schedlang.plot.finals import bests_chart
 from schedlang.plot.sources import histories_of, names_of
 from schedlang.plot.style import Unit, inline, significant
 from schedlang.plot.timeline import COLORS
-from schedlang.report.views.context import Context
-from schedlang.report.views.importance import importance_view
+from schedlang.report.chart_views import importance_view
+from schedlang.report.facts import Context
 from tests.report.synthetic import make_history
 
 HISTORY = make_history(60)

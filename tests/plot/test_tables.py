@@ -10,20 +10,20 @@ import pytest
 import schedlang as sl
 from schedlang.database import FinalsEntry, Record
 from schedlang.database.history import Phase, RunHistory, TrialDetails
-from schedlang.database.outcome import outcome_of
+from schedlang.database.past_runs import outcome_of
 from schedlang.database.trials import gains
 from schedlang.measurement import Status
-from schedlang.plot.tables.decisions import (
+from schedlang.plot.tables import (
     OTHER,
     default_pair,
+    finals_table,
     label,
+    machine_limits,
     read_decisions,
     shown_values,
     weigh,
 )
-from schedlang.plot.tables.finals import finals_table
-from schedlang.plot.tables.machine import machine_limits
-from schedlang.plot.tables.time_line import Span, TimeLine, time_line
+from schedlang.plot.timeline import Span, TimeLine, time_line
 from tests.database.plausible import make_record, make_run
 from tests.report.synthetic import make_history
 

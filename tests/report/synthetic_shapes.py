@@ -10,11 +10,11 @@ import numpy as np
 
 import schedlang as sl
 from schedlang.shapes import PointKernel, ShapeSet
+from schedlang.shapes.dispatch import Leaf, Split, Tree, with_exact
 from schedlang.shapes.extents import Range
-from schedlang.shapes.ranges import Kernel, RangeKernels
-from schedlang.shapes.tree import Leaf, Split, Tree, with_exact
+from schedlang.shapes.range_kernels import Kernel, RangeKernels
 from schedlang.targets import Target
-from schedlang.workloads.template import Template
+from schedlang.workloads.construct import Template
 
 TREES: tuple[Tree, ...] = (
     Split("rows", 12, Leaf(0), Split("width", 200, Leaf(1), Split("rows", 90, Leaf(2), Leaf(3)))),

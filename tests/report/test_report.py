@@ -14,11 +14,10 @@ import pytest
 import schedlang as sl
 from schedlang.database import Database, history
 from schedlang.database.history import FINALS, REJECTIONS, TIME_LINE, RunHistory
-from schedlang.report.datasets import Datasets, script_json
+from schedlang.report.facts import Context
 from schedlang.report.numbers import duration_text, latency_text, number_text, percent_text
-from schedlang.report.vega import VegaScript
-from schedlang.report.views.context import Context
-from schedlang.report.views.finals import finals_view
+from schedlang.report.page import Datasets, VegaScript, script_json
+from schedlang.report.table_views import finals_view
 from tests.report.hostile import ATTACK, make_hostile
 from tests.report.synthetic import make_history
 

@@ -14,7 +14,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.plot.kernels import loss_text
-from schedlang.report.vega import VegaScript
+from schedlang.report.page import VegaScript
 from schedlang.shapes import ShapeSet
 from tests.report.hostile import ATTACK, make_hostile_shapes
 from tests.report.synthetic_shapes import ALONE, make_shapes

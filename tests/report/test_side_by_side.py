@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from schedlang.report.side_by_side import side_by_side
+from schedlang.report.view import side_by_side
 
 
 def texts_of(left: list[str], right: list[str]) -> tuple[list[str], list[str]]:

@@ -17,8 +17,7 @@ from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Random
 from schedlang.spaces.space import Space
 from schedlang.testing import spaces
-from schedlang.testing._fresh_process import RESULT_FILE
-from schedlang.testing.strategy import StrategyContract
+from schedlang.testing.strategy import RESULT_FILE, StrategyContract
 from schedlang.workloads.workload import Workload
 
 

@@ -9,7 +9,7 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.search import Random
 from schedlang.search.enumerator import MOST_WAYS, Completeness, Enumerator
-from schedlang.search.registry import SEARCHES
+from schedlang.search.searches import SEARCHES
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.testing.spaces import ORDINARY, small_workload

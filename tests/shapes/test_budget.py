@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from schedlang import workloads
-from schedlang.networks.sizes.representatives import isolated
-from schedlang.shapes.budget import plan
+from schedlang.networks.tuning.representatives import isolated
 from schedlang.shapes.extents import as_shapes
-from schedlang.shapes.programs import Programs
-from schedlang.workloads.template import Template
+from schedlang.shapes.programs import Programs, plan
+from schedlang.workloads.construct import Template
 
 LAYERS = [{"inputs": c, "outputs": k} for c in (64, 128, 256) for k in (64, 128, 256, 512)]
 IMAGE = {"inputs": 3, "outputs": 32}

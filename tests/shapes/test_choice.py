@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlang.shapes.cover import Bound, cover, mean_of
-from schedlang.shapes.tree import (
+from schedlang.shapes.dispatch import (
+    Bound,
     Leaf,
     Split,
     as_python,
+    cover,
     fit_tree,
     from_json,
+    mean_of,
     regions,
     to_json,
     with_exact,

@@ -11,9 +11,8 @@ import schedlang as sl
 from schedlang.database.programs import put_program
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
-from schedlang.shapes.exchange import Exchange, Known
-from schedlang.shapes.scheduler import Expectation
-from schedlang.tuning.lookup.transfer import racing
+from schedlang.shapes.scheduler import BestKnown, Exchange, Expectation
+from schedlang.tuning.lookup.relatives import racing
 
 TARGET = sl.Target("cpu", cores=2)
 ROWS = (16, 24, 32)
@@ -32,16 +31,16 @@ def tuned() -> sl.Database:
     return database
 
 
-def known_of(database: sl.Database, slow: float) -> dict[int, Known]:
+def known_of(database: sl.Database, slow: float) -> dict[int, BestKnown]:
     """What is known of each; the second takes ``slow`` seconds, unscheduled."""
     found = {}
     for place, workload in enumerate(WORKLOADS):
         records = database.best(workload.key, TARGET.key, n=1, verified=True)
         if not records or records[0].search == "exchange":
-            found[place] = Known(Trace((), workload), slow, 1)
+            found[place] = BestKnown(Trace((), workload), slow, 1)
         else:
             trace = Trace.from_json(records[0].trace_json, workload)
-            found[place] = Known(trace, records[0].latency, 4)
+            found[place] = BestKnown(trace, records[0].latency, 4)
     return found
 
 
@@ -90,7 +89,7 @@ def test_what_earlier_calls_exchanged_is_found_again(tuned: sl.Database) -> None
 def test_without_room_or_time_nothing_is_measured(room: int, over: bool) -> None:
     database = sl.Database()
     known = {
-        place: Known(Trace((), workload), 1e-3 * 10**place, 1)
+        place: BestKnown(Trace((), workload), 1e-3 * 10**place, 1)
         for place, workload in enumerate(WORKLOADS)
     }
     before = dict(known)

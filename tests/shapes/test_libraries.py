@@ -13,7 +13,7 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.targets.deployment.c.loading import CError
+from schedlang.targets.deployment.c_functions import CError
 from schedlang.targets.deployment.signature import signatures_of
 from schedlang.tvm.codegen import runtime
 from tests.shapes.products import TARGET, check

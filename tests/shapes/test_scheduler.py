@@ -9,7 +9,7 @@ import pytest
 
 from schedlang.search.tasks import TaskProgress
 from schedlang.shapes.scheduler import Expectation, ShapesScheduler
-from schedlang.workloads.nearness import coordinates
+from schedlang.workloads.structural_key import coordinates
 
 SIZES = (1, 2, 64, 256, 512)
 WORK = [(size * 1e6, 4e6 + size * 8e3) for size in SIZES]

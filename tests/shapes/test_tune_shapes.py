@@ -12,7 +12,7 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.workloads.template import Template
+from schedlang.workloads.construct import Template
 from tests.shapes.products import SHAPES, TARGET, check, dense, tuned
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import schedlang as sl
 from schedlang.distributions import Rng
 from schedlang.search import Outcome, Strategy
-from schedlang.search.registry import make_search
+from schedlang.search.searches import make_search
 from schedlang.testing.spaces import ORDINARY
-from schedlang.tuning.surveys.enumeration import enumerated
+from schedlang.tuning.surveys import enumerated
 
 WORKLOAD = sl.workloads.matmul(64, 64, 64)
 

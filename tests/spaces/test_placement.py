@@ -19,7 +19,7 @@ from schedlang.modules import (
     tensorize_with,
     vector_math,
 )
-from schedlang.tuning.resume.identity import identity
+from schedlang.tuning.identity import identity
 from tests.spaces.programs import fork, never, product, tile
 
 

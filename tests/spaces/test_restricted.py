@@ -13,8 +13,8 @@ from schedlang.errors import InvalidTrace, SpaceError
 from schedlang.search.proposal_kernel import ProposalKernel, carry_out, cross
 from schedlang.spaces.mutation import carry_over
 from schedlang.testing.spaces import BROKEN, HOPELESS, ORDINARY, TINY
-from schedlang.tuning.resume.identity import identity
-from schedlang.tuning.surveys.enumeration import enumerated
+from schedlang.tuning.identity import identity
+from schedlang.tuning.surveys import enumerated
 from tests.spaces.partial_spaces import (
     MORE_SPACES,
     SPACES,

@@ -13,7 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import SpaceError
 from schedlang.spaces.placement import UnknownPlaceWarning
-from schedlang.spaces.unrecorded import UnrecordedDrawWarning, UnrecordedWorkWarning
+from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
 from tests.spaces.programs import product, tile
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from schedlang.targets import host
-from schedlang.targets.cpu import features, limits
-from schedlang.targets.cpu.named import NAMED
+from schedlang.targets.cpu import features, resolve
+from schedlang.targets.cpu.features import NAMED
 from schedlang.tvm import codegen
 
 _TRIPLES = {entry.architecture: entry.triple for entry in NAMED.values()}
@@ -90,8 +90,8 @@ def playing(played: PlayedHost) -> Iterator[None]:
         (codegen, "host_triple", lambda: own),
         (features, "host_attributes", cache(features.host_attributes.__wrapped__)),
         (features, "host_features", cache(features.host_features.__wrapped__)),
-        (limits, "cpus_to_use", cache(limits.cpus_to_use.__wrapped__)),
-        (limits, "_caches_of", cache(limits._caches_of.__wrapped__)),
+        (resolve, "cpus_to_use", cache(resolve.cpus_to_use.__wrapped__)),
+        (resolve, "_caches_of", cache(resolve._caches_of.__wrapped__)),
         *((codegen, one, partial(_of_own, own, getattr(codegen, one))) for one in _OF_A_TRIPLE),
     )
     with pytest.MonkeyPatch.context() as patch:

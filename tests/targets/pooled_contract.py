@@ -20,9 +20,9 @@ from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets import PooledMeasurer, TimingPolicy
-from schedlang.targets.measure.expected.large import LargePolicy
+from schedlang.targets.pooled.unscheduled import LargePolicy
 from schedlang.targets.worker.pool import WorkerPool
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.worker.protocol import Reply
 from schedlang.testing.measurers import MeasurerContract
 from schedlang.tuning import tune
 from schedlang.workloads import from_prim_func

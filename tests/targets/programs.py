@@ -9,7 +9,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
-from schedlang.tvm.script_names import script_names
+from schedlang.tvm.program_text import script_names
 from schedlang.workloads import from_prim_func, from_script
 from schedlang.workloads.workload import Workload
 

@@ -12,8 +12,8 @@ import pytest
 import schedlang as sl
 from schedlang.errors import TargetError
 from schedlang.targets import CPUTarget, CUDATarget
-from schedlang.targets.cpu.named import NAMES as CPUS
-from schedlang.targets.cuda.named import MODELS, NAMES
+from schedlang.targets.cpu.features import NAMES as CPUS
+from schedlang.targets.cuda.attributes import MODELS, NAMES
 from schedlang.targets.kinds import KINDS, all_names
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import TargetError
 from schedlang.targets import as_target
-from schedlang.targets.cpu.named import NAMED
+from schedlang.targets.cpu.features import NAMED
 from tests.targets.played_hosts import HOSTS, playing
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"

@@ -19,10 +19,10 @@ import pytest
 import schedlang as sl
 from schedlang.targets import PooledMeasurer
 from schedlang.targets.kinds import KINDS, Kind
-from schedlang.targets.measure.work import Work, program_of
 from schedlang.targets.pooled.executor import Executor, Next
+from schedlang.targets.pooled.work import Work, program_of
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.protocol import Reply, Request
 from schedlang.testing.spaces import ORDINARY, small_workload
 from tests.targets.pooled_contract import QUICK, PooledContract
 

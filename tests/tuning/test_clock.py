@@ -17,7 +17,7 @@ from tests.tuning.scripted import measured
 ROOT = Path(__file__).resolve().parents[2]
 READS = re.compile(r"\btime\.(monotonic|perf_counter|process_time|sleep)\b")
 # What compiles a whole network is no part of a run yet.
-APART = "schedlang/tuning/defaults/"
+APART = "schedlang/tuning/default"
 
 
 class Simulated(sl.Measurer):

@@ -11,7 +11,7 @@ from schedlang.measurement import Candidate
 from schedlang.search import CoordinateDescent
 from schedlang.targets import CPUTarget, LocalCPU
 from schedlang.tuning import default_schedule
-from schedlang.tvm.analysis.nests.statements import statements
+from schedlang.tvm.analysis.loop_nests import statements
 from tests.modules.cpu.test_move_data import workload as moving
 
 TARGET = CPUTarget("cpu", cores=2)

@@ -16,7 +16,7 @@ import schedlang as sl
 from schedlang.database import history, open_database
 from schedlang.errors import MissingExtraError, SchedlangError
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 from schedlang.tuning.session import InterruptedWarning
 from tests.tuning.scripted import Scripted, measured
 

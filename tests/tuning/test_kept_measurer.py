@@ -18,7 +18,7 @@ from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU, PooledMeasurer
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.process import WorkerProcess
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.worker.protocol import Reply
 from schedlang.testing.spaces import ORDINARY, small_workload
 
 A, B = small_workload(), sl.workloads.matmul(16, 32, 8)

@@ -20,14 +20,13 @@ from schedlang.database import (
     summary,
     timing_in,
 )
-from schedlang.database.outcome import outcome_of
+from schedlang.database.past_runs import outcome_of
 from schedlang.errors import NoLatencyError
 from schedlang.measurement import Status, describe_latency
-from schedlang.networks.compiled.choices import recorded
+from schedlang.networks.compiled.function_programs import recorded
 from schedlang.report import compare
-from schedlang.report.facts import tiles
+from schedlang.report.facts import Context, tiles
 from schedlang.report.numbers import latency_text
-from schedlang.report.views.context import Context
 from schedlang.tuning import read_result
 from schedlang.tuning.lookup import LookUp
 from tests.cli.calling import call, document

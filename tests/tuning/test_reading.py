@@ -15,11 +15,10 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import history, open_database
-from schedlang.database.outcome import NOT_ENDED, outcome_of
+from schedlang.database.past_runs import NOT_ENDED, outcome_of
 from schedlang.measurement.disturbance import CoreUse
-from schedlang.report.facts import tiles
-from schedlang.report.views.context import Context
-from schedlang.targets.core_watch import CoreWatch
+from schedlang.report.facts import Context, tiles
+from schedlang.targets.core_use import CoreWatch
 from schedlang.tuning import read_result
 from tests.tuning.scripted import Scripted, measured
 

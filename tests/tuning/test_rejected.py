@@ -11,7 +11,7 @@ import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.measurement import rejection_message
 from schedlang.search import Outcome, Random
-from schedlang.tuning import run as tuning_run
+from schedlang.tuning.session import run as tuning_run
 from tests.tuning.scripted import Scripted, measured
 
 

@@ -10,8 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.budget import Budget, FinalsPlan
-from schedlang.tuning.pace import Pace, batch_for
+from schedlang.tuning.budget import Budget, FinalsPlan, Pace, batch_for
 from tests.tuning.fake_time import Played
 
 

@@ -15,9 +15,10 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import Database, Record, Run
-from schedlang.database.owner import this_process
+from schedlang.database.sqlite.file import this_process
 from schedlang.measurement import Candidate, Measurement
-from schedlang.tuning import InterruptedWarning, sharing
+from schedlang.tuning import InterruptedWarning
+from schedlang.tuning.session import recorder as sharing
 from schedlang.tvm.program import structural_key
 from tests.crash.tuner import Replayed
 from tests.tuning.fake_time import FakeTime

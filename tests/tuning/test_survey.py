@@ -15,11 +15,10 @@ from schedlang.database import open_database
 from schedlang.lab import RecordedSpace
 from schedlang.lab.recording import MOST_SAMPLES
 from schedlang.measurement import SimulatedMeasurer
-from schedlang.measurement.clock import Clock
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Clock, Phase
 from schedlang.targets import as_target
 from schedlang.testing.spaces import BROKEN, HOPELESS
-from schedlang.tuning.surveys import enumeration
+from schedlang.tuning import surveys as enumeration
 from tests.lab.made_up_space import made_up
 from tests.spaces.partial_spaces import SPACES, WORKLOAD, keys_of
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.tuning import time_limit
-from schedlang.tuning.budget import Budget
-from schedlang.tuning.time_limit import OutOfTime, within
+from schedlang.tuning import budget as time_limit
+from schedlang.tuning.budget import Budget, OutOfTime, within
 from tests.networks.tuning.test_tune_network import Table, mlp
 from tests.networks.tuning.test_tune_network import tune as tune_network
 from tests.tuning.hosts.replaying import tune

@@ -8,7 +8,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.testing.spaces import TINY, TINY_PROGRAMS, small_workload
-from schedlang.tuning.surveys.survey_workload import UnfinishedSurvey
+from schedlang.tuning.surveys import UnfinishedSurvey
 
 NO_TIME = 1e-6
 

@@ -17,10 +17,10 @@ from schedlang.database import Database, merge, prune, summary
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
 from schedlang.metaschedule import as_tvm_database, export_json
-from schedlang.search.models.pretraining import pretrain
+from schedlang.search.cost_model import pretrain
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.lookup.leads import leads
-from schedlang.tuning.warm_start.suggestions import suggestions
+from schedlang.tuning.lookup.relatives import leads
+from schedlang.tuning.session.warm_start import suggestions
 from schedlang.tvm.program import structurally_equal
 from tests.database.plausible import make_record
 from tests.tuning.scripted import Scripted

@@ -6,7 +6,7 @@ import pytest
 from tvm.ir import IRModule
 
 import schedlang as sl
-from schedlang.tvm.analysis.races.determinism import Determinism, determinism
+from schedlang.tvm.analysis.races import Determinism, determinism
 from schedlang.workloads import standard
 from tests.modules.dot_products import product
 from tests.modules.odd_programs import odd

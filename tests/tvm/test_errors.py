@@ -12,10 +12,10 @@ from tvm_ffi import structural_map, structural_walk
 import schedlang as sl
 from schedlang import errors
 from schedlang.targets import BuildError, build_callable
-from schedlang.tvm.analysis.inverse_bounds import Unreadable
-from schedlang.tvm.analysis.races.counting import Uncountable
+from schedlang.tvm.analysis.enumeration import Uncountable
+from schedlang.tvm.data_flow.inverse_bounds import Unreadable
 from schedlang.tvm.errors import meaning_of
-from schedlang.tvm.graph.indices import Unencodable
+from schedlang.tvm.graph_terms import Unencodable
 from schedlang.workloads import from_te
 from tests.properties.programs import assert_same_numbers
 

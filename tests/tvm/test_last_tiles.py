@@ -13,7 +13,7 @@ from tvm.script import from_source
 
 import schedlang as sl
 from schedlang.tvm import program
-from schedlang.tvm.last_tiles import with_overlapping_tiles
+from schedlang.tvm.schedule.last_tiles import with_overlapping_tiles
 from tests.tvm.kept_tiles import KEPT
 
 HEADER = "@T.prim_func(s_tir=True)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from schedlang.tvm.linear import Linear, linear_of
+from schedlang.tvm.schedule.tile_guards import Linear, linear_of
 
 ROW, COLUMN = tirx.Var("i", "int32"), tirx.Var("j", "int32")
 EXTENTS = {ROW: 24, COLUMN: 5}

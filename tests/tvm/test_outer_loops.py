@@ -7,8 +7,8 @@ import pytest
 from tvm import tirx
 
 from schedlang import workloads
+from schedlang.tvm.analysis.races import with_parallel_loops
 from schedlang.tvm.codegen import compile_for_host
-from schedlang.tvm.codegen.outer_loops import with_parallel_loops
 from schedlang.tvm.values import found_in
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import from_body

@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import For, ForKind
 
-from schedlang.tvm import parts
+from schedlang.tvm import statements
 from schedlang.tvm.program import MAIN
 from schedlang.workloads import matmul
 from tests.targets.programs import from_body
@@ -37,7 +37,7 @@ def body(text: str) -> Any:
 
 
 def kinds(stmt: Any) -> list[str]:
-    return [type(one).__name__ for one in parts.statements_in(stmt)]
+    return [type(one).__name__ for one in statements.statements_in(stmt)]
 
 
 def test_both_cases_of_a_branch_are_inside() -> None:
@@ -46,34 +46,36 @@ def test_both_cases_of_a_branch_are_inside() -> None:
 
 
 def test_an_init_comes_before_its_body() -> None:
-    block = [one for one in parts.statements_in(matmul(4, 4, 4).func.body)][-3]
+    block = [one for one in statements.statements_in(matmul(4, 4, 4).func.body)][-3]
     assert isinstance(block, SBlockRealize)
-    init, update = parts.parts_of(block)
+    init, update = statements.parts_of(block)
     assert not isinstance(init.value, tirx.Add) and isinstance(update.value, tirx.Add)
-    assert parts.reduces(block.block)
-    spatial = [parts.is_spatial(axis) for axis, _ in parts.bindings_of(block)]
+    assert statements.reduces(block.block)
+    spatial = [statements.is_spatial(axis) for axis, _ in statements.bindings_of(block)]
     assert spatial == [True, True, False]
 
 
 def test_sequences_of_one_statement() -> None:
-    store = parts.nests_of(matmul(4, 4, 4).func)[0]
-    assert parts.sequence([store]).same_as(store)
-    assert parts.sequence_of(parts.sequence([store, store])) == [store, store]
+    store = statements.nests_of(matmul(4, 4, 4).func)[0]
+    assert statements.sequence([store]).same_as(store)
+    assert statements.sequence_of(statements.sequence([store, store])) == [store, store]
 
 
 def test_a_changed_loop_keeps_the_rest() -> None:
     variable = tirx.Var("i", "int32")
     loop = For(variable, 0, 8, ForKind.PARALLEL, tirx.Evaluate(0), annotations={"note": 1})
-    changed = parts.changed_loop(loop, tirx.Evaluate(1), extent=tirx.const(4, "int32"))
+    changed = statements.changed_loop(loop, tirx.Evaluate(1), extent=tirx.const(4, "int32"))
     assert int(changed.extent) == 4 and changed.kind == ForKind.PARALLEL
     assert changed.loop_var.same_as(variable) and dict(changed.annotations) == {"note": 1}
-    assert parts.changed_loop(loop, loop.body, kind=ForKind.SERIAL).kind == ForKind.SERIAL
+    assert statements.changed_loop(loop, loop.body, kind=ForKind.SERIAL).kind == ForKind.SERIAL
 
 
 def test_a_view_is_the_tensor_that_it_is_a_part_of() -> None:
-    found = [one.block for one in parts.statements_in(body(VIEW)) if isinstance(one, SBlockRealize)]
+    found = [
+        one.block for one in statements.statements_in(body(VIEW)) if isinstance(one, SBlockRealize)
+    ]
     view = found[-1].match_buffers[0].buffer
-    regions = parts.Regions()
+    regions = statements.Regions()
     assert regions.tensor(view).same_as(view)
     regions.note(found[-1])
     assert str(regions.tensor(view).name) == "B"
@@ -82,7 +84,7 @@ def test_a_view_is_the_tensor_that_it_is_a_part_of() -> None:
 
 def test_bound_variables_stand_for_expressions() -> None:
     one, two, free = (tirx.Var(name, "int32") for name in ("one", "two", "free"))
-    definitions = parts.Definitions()
+    definitions = statements.Definitions()
     definitions.bound = {two: one + 1, one: free}
     resolved = definitions.resolved(two)
     assert isinstance(resolved, tirx.Add) and resolved.a.same_as(free)

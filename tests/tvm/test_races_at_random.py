@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from schedlang.tvm.analysis.races.determinism import determinism
+from schedlang.tvm.analysis.races import determinism
 from tests.targets.programs import from_body
 
 TENSORS = 'A: T.Buffer((4096,), "float32"), C: T.Buffer((4096, 4096), "float32")'

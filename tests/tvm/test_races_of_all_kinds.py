@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedlang.tvm.analysis.races.determinism import Determinism, determinism
+from schedlang.tvm.analysis.races import Determinism, determinism
 from tests.targets.programs import from_body
 
 TENSORS = ", ".join(

@@ -14,8 +14,8 @@ from tvm import te, tirx
 
 import schedlang as sl
 from schedlang.search import Random
-from schedlang.tvm.analysis import statement_features as module
-from schedlang.tvm.analysis.statement_features import COLUMNS, SKIPPED_PASSES, statement_features
+from schedlang.tvm.analysis import work as module
+from schedlang.tvm.analysis.work import COLUMNS, SKIPPED_PASSES, statement_features
 from schedlang.tvm.program import structural_key
 from schedlang.tvm.schedule.intrinsics import register_all
 
@@ -31,7 +31,7 @@ for name in ("psutil", "xgboost", "cloudpickle", "tornado", "torch"):
     sys.modules[name] = None
 import zlib
 import schedlang as sl
-from schedlang.tvm.analysis.statement_features import statement_features
+from schedlang.tvm.analysis.work import statement_features
 workload = sl.workloads.get("C1D")
 schedules = [sl.default_space("cpu").sample(workload, seed=seed).raw for seed in range(4)]
 print(zlib.crc32(b"".join(f.tobytes() for f in statement_features(schedules))))

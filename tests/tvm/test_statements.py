@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import schedlang as sl
-from schedlang.tvm.analysis.nests.statements import Statement, statement_of, statements
+from schedlang.tvm.analysis.loop_nests import Statement, statement_of, statements
 from schedlang.workloads import from_script
 
 PADDED = """

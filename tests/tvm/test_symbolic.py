@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tvm import te
 
 import schedlang as sl
-from schedlang.interpreters.to_symbolic import to_symbolic
+from schedlang.interpreters.conversions import to_symbolic
 from schedlang.tvm.symbolic import (
     Branching,
     SymbolicProgram,

@@ -11,7 +11,7 @@ from tvm import te, tirx
 from tvm.script import from_source
 
 import schedlang as sl
-from schedlang.interpreters.to_symbolic import to_symbolic
+from schedlang.interpreters.conversions import to_symbolic
 from schedlang.tvm import program
 from schedlang.tvm.symbolic import unify, with_full_tiles
 

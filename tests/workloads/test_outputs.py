@@ -11,7 +11,7 @@ import pytest
 from schedlang.errors import WorkloadError
 from schedlang.just_in_time import jit
 from schedlang.targets import as_target, load
-from schedlang.tvm.stated_outputs import OUTPUTS
+from schedlang.tvm.program import OUTPUTS
 from schedlang.workloads import as_workload, from_module, from_prim_func, from_script
 from schedlang.workloads.workload import Workload
 

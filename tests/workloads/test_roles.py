@@ -6,8 +6,8 @@ import pytest
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.data_flow.roles import parameter_roles
+from schedlang.tvm.program import stated_outputs
 from schedlang.tvm.schedule import new_schedule
-from schedlang.tvm.stated_outputs import stated_outputs
 from schedlang.workloads import from_prim_func, from_script, matmul
 
 VECTOR = "T.Buffer((16,), 'float32')"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schedlang.targets import build_callable
 from schedlang.tvm.program import as_main, parse_script
-from schedlang.workloads.keys.structure import Structure, structure_of
+from schedlang.workloads.structural_key import Structure, structure_of
 from tests.workloads.interpreter import interpreted
 from tests.workloads.random_kernels import (
     STYLES,

@@ -17,10 +17,10 @@ from tvm.script import from_source
 import schedlang.workloads.workload
 from schedlang import workloads
 from schedlang.errors import WorkloadError
-from schedlang.tvm.graph import canonical
-from schedlang.tvm.graph.canonical import Graph, canonical_form
+from schedlang.tvm import canonical_graph
+from schedlang.tvm.canonical_graph import Graph, canonical_form
 from schedlang.tvm.program import parse_script
-from schedlang.workloads.keys.structure import Structure, structure_of
+from schedlang.workloads.structural_key import Structure, structure_of
 from schedlang.workloads.workload import Workload
 
 VECTORS = "A: T.Buffer((16,), 'float32'), B: T.Buffer((16,), 'float32')"
@@ -373,7 +373,7 @@ def test_symmetric_choices_are_tried_once() -> None:
 
 
 def test_a_search_that_is_cut_off_still_tells_graphs_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canonical, "LARGEST_SEARCH", 1)
+    monkeypatch.setattr(canonical_graph, "LARGEST_SEARCH", 1)
     order = list(range(6))
     assert (
         canonical_form(*pairs_graph(order, HEXAGON)).text

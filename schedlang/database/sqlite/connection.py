@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from schedlang.database.sqlite.errors import SQLITE_ERRORS, explain
 from schedlang.database.sqlite.file import connect, connect_memory
-from schedlang.database.sqlite.packing import pack
-from schedlang.database.sqlite.place import named
+from schedlang.database.sqlite.place import SQLITE_ERRORS, explain, named
+from schedlang.database.sqlite.rows import pack
 from schedlang.errors import DatabaseError
 
 T = TypeVar("T")

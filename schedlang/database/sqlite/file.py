@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from schedlang.database.sqlite.errors import REASONS, SQLITE_ERRORS, explain
-from schedlang.database.sqlite.frozen import check_frozen, is_sealed
-from schedlang.database.sqlite.lost_journal import (
-    IncompleteDatabaseWarning,
-    describe,
-    journal_size,
-    release_dead,
-    signs_of_writing,
-)
-from schedlang.database.sqlite.place import beside, check_place
-from schedlang.database.sqlite.schema import (
-    APPLICATION_ID,
-    FROZEN_ID,
-    MIGRATIONS,
-    READABLE,
-    SCHEMA,
-)
+from schedlang.database.sqlite.place import REASONS, SQLITE_ERRORS, beside, check_place, explain
+from schedlang.database.sqlite.schema import APPLICATION_ID, FROZEN_ID, MIGRATIONS, READABLE, SCHEMA
 from schedlang.errors import DatabaseError
 
 _MAPPED = 1 << 36
@@ -209,3 +195,124 @@ def _bring_up_to_date(connection: sqlite3.Connection) -> None:
         with suppress(*SQLITE_ERRORS):
             connection.execute("ROLLBACK")
         raise
+
+
+# -- A file that came without its journal, the -wal file beside it --------------------------------
+
+# Runs in progress; the owner is as ``this_process`` names one.
+OWNED_RUNS = "FROM run WHERE owner GLOB '[0-9]*:*'"
+
+
+class IncompleteDatabaseWarning(UserWarning):
+    """A database file came without its ``-wal`` file, so that its newest records may be missing."""
+
+
+def journal_size(path: Path) -> int:
+    """Return the size in bytes of the journal beside a database file; -1 where there is none."""
+    try:
+        return beside(path, "-wal").stat().st_size
+    except OSError:
+        return -1
+
+
+def signs_of_writing(connection: sqlite3.Connection) -> frozenset[str]:
+    """Return what shows that the file was being written: claims of runs, or that it has no tables.
+
+    Where the same sign is there before and after a moment without a journal, nobody has it.
+    """
+    with suppress(*SQLITE_ERRORS):  # it is read again, and what is wrong with it is said then
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if mode == "wal" and not tables:
+            return frozenset({"no tables"})
+        claims = connection.execute(f"SELECT id, owner {OWNED_RUNS}")
+        return frozenset(f"{number} {owner}" for number, owner in claims)
+    return frozenset()
+
+
+def describe(path: Path) -> str:
+    """Return what is wrong with a file that came without its journal, and the remedy."""
+    return (
+        f"database {path}: its newest records may be missing, because {path.name}-wal, which holds "
+        "what was written last, is not beside it; the file was copied while it was in use or after "
+        "a process was killed, or that file was deleted: copy both files together"
+    )
+
+
+def release_dead(connection: sqlite3.Connection) -> None:
+    """Take back the claims of processes that were killed, now that their journal is read."""
+    with suppress(*SQLITE_ERRORS):  # what is left of them is void, and may warn
+        for number, owner in connection.execute(f"SELECT id, owner {OWNED_RUNS}").fetchall():
+            if not is_alive(str(owner)):
+                connection.execute(
+                    "UPDATE run SET owner = '' WHERE id = ? AND owner = ?", (number, owner)
+                )
+                connection.execute("DELETE FROM claim WHERE run_id = ?", (number,))
+
+
+# -- Frozen databases: files of winners that are final --------------------------------------------
+
+# Where the header of an SQLite file has its application's id.
+_OWNER, _HEADER = 68, 72
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file is a frozen database, as it was written."""
+    try:
+        # Not of a file that somebody may write: to close it would end this process's locks.
+        if path.stat().st_mode & 0o222:
+            return False
+        with path.open("rb") as file:
+            return file.read(_HEADER)[_OWNER:_HEADER] == FROZEN_ID.to_bytes(4, "big")
+    except OSError:
+        return False
+
+
+def check_frozen(path: Path, *, read_only: bool) -> None:
+    """DatabaseError for a file that is to be written, or that has a journal beside it."""
+    if not read_only:
+        raise DatabaseError(
+            f"database {path}: it is frozen: it has the winners of another one, and takes no more "
+            "records; tune into another file, and freeze that"
+        )
+    for left in (beside(path, suffix) for suffix in ("-wal", "-journal")):
+        if left.exists() and left.stat().st_size:
+            raise DatabaseError(
+                f"database {path}: it is frozen, and {left.name} beside it is of a file that was "
+                "there before: remove that"
+            )
+
+
+# -- Which process works on a run: two of them would measure the same candidates ------------------
+
+
+def this_process() -> str:
+    """Return a text that names this process; no other one of this machine ever has it."""
+    return f"{os.getpid()}:{_started(os.getpid())}"
+
+
+def is_alive(owner: str) -> bool:
+    """Whether the process that ``this_process`` named is still running."""
+    number, _, started = owner.partition(":")
+    if not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except OverflowError:
+        return False  # no process has such a number
+    except OSError:
+        pass  # it is another user's
+    return _started(int(number)) == started
+
+
+def _started(number: int) -> str:
+    """Return when a process started, in the system's ticks; ``""`` where that is unknown."""
+    try:
+        # The name in parentheses may hold anything; the state is the first field after it, the
+        # start time the 20th.
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        return "over" if fields[0] in "ZX" else fields[19]
+    except (OSError, IndexError):
+        return ""

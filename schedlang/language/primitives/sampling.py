@@ -1,10 +1,27 @@
-"""Drawing random variables, and choosing between structures."""
+"""Drawing random variables, and choosing between structures.
+
+The instructions are first. Below them are the distributions that they draw from, and the values
+of their decisions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
+from schedlang.distributions import (
+    Categorical,
+    ComputeLocation,
+    Distribution,
+    ImperfectTile,
+    IntRange,
+    PartitionedTile,
+    PerfectTile,
+    Permutation,
+    Subset,
+)
+from schedlang.distributions.categorical import INLINE, ROOT
 from schedlang.expressions import IntRV
 from schedlang.instructions.arguments import (
     Block,
@@ -16,7 +33,8 @@ from schedlang.instructions.arguments import (
     Required,
 )
 from schedlang.instructions.handles import LoopRV
-from schedlang.language.primitives import draws
+from schedlang.instructions.instruction import Result
+from schedlang.instructions.value_arguments import level_weights
 from schedlang.language.primitives.declare import choice, constraint, sampling
 from schedlang.language.primitives.tvm_draws import (
     CATEGORICAL,
@@ -27,6 +45,107 @@ from schedlang.language.primitives.tvm_draws import (
     loop_order_lines,
     tile_lines,
 )
+from schedlang.tvm import analysis
+from schedlang.tvm.schedule import TVMSchedule, get_consumers, get_loops, loop_extent
+from schedlang.tvm.schedule.primitives import AT_ROOT, INLINED
+
+# -- The distributions of the sampling instructions, and their decisions' values ------------------
+
+
+def given(sch: TVMSchedule, distribution: Distribution) -> Distribution:
+    return distribution
+
+
+# Making a distribution checks and normalises its parameters; a search replays the same ones often.
+_make_categorical = lru_cache(maxsize=1024)(Categorical)
+
+
+@lru_cache(maxsize=4096)
+def _make_perfect_tile(extent: int, n: int, bound: int | None, weights: Any) -> PerfectTile:
+    return PerfectTile(extent, n, bound, level_weights(weights))
+
+
+@lru_cache(maxsize=4096)
+def _make_partitioned_tile(
+    extent: int, n: int, partition_pos: int, innerpart_factor: int, weights: Any
+) -> PartitionedTile:
+    return PartitionedTile(extent, n, partition_pos, innerpart_factor, level_weights(weights))
+
+
+@lru_cache(maxsize=4096)
+def _make_imperfect_tile(
+    extent: int, n: int, bound: int | None, max_waste: float, weights: Any, waste_penalty: int
+) -> ImperfectTile:
+    return ImperfectTile(extent, n, bound, max_waste, level_weights(weights), waste_penalty)
+
+
+def categorical(sch: TVMSchedule, candidates: Any, probs: Any) -> Categorical:
+    return _make_categorical(candidates, probs)
+
+
+def perfect_tile(
+    sch: TVMSchedule, loop: Any, n: int, max_innermost_factor: int | None, weights: Any
+) -> PerfectTile:
+    return _make_perfect_tile(loop_extent(sch, loop), n, max_innermost_factor, weights)
+
+
+def partitioned_tile(
+    sch: TVMSchedule, loop: Any, n: int, partition_pos: int, innerpart_factor: int, weights: Any
+) -> PartitionedTile:
+    extent = loop_extent(sch, loop)
+    return _make_partitioned_tile(extent, n, partition_pos, innerpart_factor, weights)
+
+
+def imperfect_tile(
+    sch: TVMSchedule,
+    loop: Any,
+    n: int,
+    max_innermost_factor: int | None,
+    max_waste: float,
+    weights: Any,
+    waste_penalty: int,
+) -> ImperfectTile:
+    extent = loop_extent(sch, loop)
+    return _make_imperfect_tile(extent, n, max_innermost_factor, max_waste, weights, waste_penalty)
+
+
+def compute_location(sch: TVMSchedule, block: Any, decay: float) -> ComputeLocation:
+    locations = analysis.compute_locations(sch, block)
+    if not 0 < decay <= 1:
+        raise ValueError(f"decay={decay}: give more than 0 and at most 1")
+    if decay == 1:
+        return ComputeLocation(locations)
+    outermost = sum(1 for location in locations if location < 0)
+    weights = tuple(decay ** max(0, k - outermost) for k in range(len(locations)))
+    return ComputeLocation(locations, weights)
+
+
+def place(
+    sch: TVMSchedule, distribution: Distribution, decision: Any, block: Any, decay: float
+) -> Result:
+    if decision == INLINE:
+        return Result([INLINED], "l", True)
+    if decision == ROOT:
+        return Result([AT_ROOT], "l", True)
+    consumer = get_consumers(sch, block)[0]
+    return Result([get_loops(sch, consumer)[decision]], "l", True)
+
+
+def loop_order(sch: TVMSchedule, loops: Any) -> Permutation:
+    return Permutation(len(loops))
+
+
+def ordered(sch: TVMSchedule, distribution: Distribution, decision: Any, loops: Any) -> Result:
+    return Result([loops[k] for k in decision], "l" * len(decision), False)
+
+
+def int_range(sch: TVMSchedule, start: int, stop: int, step: int) -> IntRange:
+    return IntRange(start, stop, step)
+
+
+def subset(sch: TVMSchedule, items: Any, min_size: int, max_size: int | None) -> Subset:
+    return Subset(tuple(items), min_size, max_size)
+
 
 T = TypeVar("T")
 
@@ -37,13 +156,13 @@ class SamplingPrimitives:
     Each takes the site's ``name`` in the trace, and a ``decision`` to use instead of drawing.
     """
 
-    @sampling(draws.given)
+    @sampling(given)
     def sample(
         self, distribution: DistributionValue, decision: Any = None, name: str | None = None
     ) -> Any:
         """Draw from any distribution: an ``IntRV``, or a list of them for a tuple decision."""
 
-    @sampling(draws.categorical, tvm=CATEGORICAL)
+    @sampling(categorical, tvm=CATEGORICAL)
     def sample_categorical(
         self,
         candidates: Sequence[int],
@@ -53,7 +172,7 @@ class SamplingPrimitives:
     ) -> IntRV:
         """Draw one of some integers: ``[0, 16, 64]  ->  v0 = 16``; uniform without ``probs``."""
 
-    @sampling(draws.perfect_tile, tvm=PERFECT_TILE, tvm_lines=tile_lines)
+    @sampling(perfect_tile, tvm=PERFECT_TILE, tvm_lines=tile_lines)
     def sample_perfect_tile(
         self,
         loop: Loop,
@@ -69,7 +188,7 @@ class SamplingPrimitives:
         ``weights`` is a prior: {level: {factor: weight}}, levels from 0 or from -1 inwards.
         """
 
-    @sampling(draws.partitioned_tile, tvm=PARTITIONED_TILE, tvm_lines=tile_lines)
+    @sampling(partitioned_tile, tvm=PARTITIONED_TILE, tvm_lines=tile_lines)
     def sample_partitioned_tile(
         self,
         loop: Loop,
@@ -86,7 +205,7 @@ class SamplingPrimitives:
         The product of those from ``partition_pos`` on is a multiple of ``innerpart_factor``.
         """
 
-    @sampling(draws.imperfect_tile)
+    @sampling(imperfect_tile)
     def sample_imperfect_tile(
         self,
         loop: Loop,
@@ -107,9 +226,7 @@ class SamplingPrimitives:
         the factors predicates the body.
         """
 
-    @sampling(
-        draws.compute_location, draws.place, tvm=COMPUTE_LOCATION, tvm_lines=compute_location_lines
-    )
+    @sampling(compute_location, place, tvm=COMPUTE_LOCATION, tvm_lines=compute_location_lines)
     def sample_compute_location(
         self,
         block: Block,
@@ -124,7 +241,7 @@ class SamplingPrimitives:
         probability of each loop relative to the one outside it; 1 makes all equally likely.
         """
 
-    @sampling(draws.loop_order, draws.ordered, tvm_lines=loop_order_lines)
+    @sampling(loop_order, ordered, tvm_lines=loop_order_lines)
     def sample_loop_order(
         self,
         loops: Sequence[LoopRV],
@@ -133,7 +250,7 @@ class SamplingPrimitives:
     ) -> list[LoopRV]:
         """Draw an order of the loops, for ``reorder``: ``[i, j, k]  ->  [k, i, j]``."""
 
-    @sampling(draws.int_range)
+    @sampling(int_range)
     def sample_int_range(
         self,
         start: int,
@@ -144,7 +261,7 @@ class SamplingPrimitives:
     ) -> IntRV:
         """Draw an integer of ``range(start, stop, step)``: ``1..9 by 2  ->  v0 = 5``."""
 
-    @sampling(draws.subset)
+    @sampling(subset)
     def sample_subset(
         self,
         items: Sequence[int],

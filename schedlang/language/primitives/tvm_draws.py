@@ -7,11 +7,10 @@ from typing import Any
 from schedlang.distributions.categorical import INLINE, ROOT
 from schedlang.errors import TraceFormatError
 from schedlang.formats.python import targets
-from schedlang.instructions.arguments.base import literal
-from schedlang.instructions.arguments.tvm_reader import TVMReader
+from schedlang.instructions.argument import TVMReader, literal
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Places, TVMDraw, TVMLines
-from schedlang.tvm.schedule import sampling as tvm_sampling
+from schedlang.tvm.schedule import ffi as tvm_schedule
 
 
 def _factors(reader: TVMReader, given: dict[str, Any], stored: Any, where: str) -> tuple[int, ...]:
@@ -41,16 +40,16 @@ def _location(reader: TVMReader, given: dict[str, Any], stored: Any, where: str)
 
 
 PERFECT_TILE = TVMDraw(
-    "SamplePerfectTile", record=tvm_sampling.perfect_tile, read_decision=_bounded_factors
+    "SamplePerfectTile", record=tvm_schedule.perfect_tile, read_decision=_bounded_factors
 )
 PARTITIONED_TILE = TVMDraw(
-    "SamplePartitionedTile", record=tvm_sampling.partitioned_tile, read_decision=_factors
+    "SamplePartitionedTile", record=tvm_schedule.partitioned_tile, read_decision=_factors
 )
 CATEGORICAL = TVMDraw(
-    "SampleCategorical", record=tvm_sampling.categorical, read_decision=_candidate
+    "SampleCategorical", record=tvm_schedule.categorical, read_decision=_candidate
 )
 COMPUTE_LOCATION = TVMDraw(
-    "SampleComputeLocation", record=tvm_sampling.compute_location, read_decision=_location
+    "SampleComputeLocation", record=tvm_schedule.compute_location, read_decision=_location
 )
 
 

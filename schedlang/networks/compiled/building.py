@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.networks.compiled.choices import Choice
+from schedlang.networks.compiled.function_programs import ProgramChoice
 from schedlang.targets import Target
 from schedlang.targets.errors import BuildError, describe
 from schedlang.tuning.lookup import UntunedWarning
 from schedlang.tvm import errors, program
 from schedlang.tvm.packing import split_packing
-from schedlang.tvm.relax.changed_calls import with_packed_weights
+from schedlang.tvm.relax.calls import with_packed_weights
 from schedlang.tvm.relax.executable import NetworkCode, check_compiles
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompilerTarget
-    from schedlang.tvm.relax.program import NetworkProgram
+    from schedlang.tvm.relax.network_program import NetworkProgram
 
 
 class Function:
@@ -37,9 +37,9 @@ class Function:
     choice: the program to take.
     """
 
-    def __init__(self, name: str, programs: Iterator[Choice]) -> None:
+    def __init__(self, name: str, programs: Iterator[ProgramChoice]) -> None:
         self.name = name
-        self._programs = chain(programs, [Choice("unscheduled")])
+        self._programs = chain(programs, [ProgramChoice("unscheduled")])
         self.choice = next(self._programs)
 
     def take_next(self, error: BaseException) -> None:

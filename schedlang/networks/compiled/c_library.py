@@ -11,26 +11,27 @@ import numpy as np
 
 from schedlang.errors import NetworkError
 from schedlang.networks.compiled.building import Built
-from schedlang.networks.tensor import Tensor
+from schedlang.networks.convention import Tensor
 from schedlang.targets import Target
-from schedlang.targets.deployment.c.entry import declared_code
-from schedlang.targets.deployment.c.export import Part, write_c
+from schedlang.targets.deployment.c_export import LibraryPart, write_c
+from schedlang.targets.deployment.c_functions import declared_code
 from schedlang.targets.deployment.signature import Parameter, Signature
 from schedlang.targets.errors import BuildError
-from schedlang.tvm.codegen.objects import ENTRY_PREFIX, element_type
+from schedlang.tvm.codegen.library import ENTRY_PREFIX, element_type
 from schedlang.tvm.program import named_functions
-from schedlang.tvm.relax.stored_weights import included, write_data
 from schedlang.tvm.relax.straight_line import (
     Operand,
     Place,
     Step,
     StraightLine,
+    included,
     straight_line,
+    write_data,
 )
 from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
-    from schedlang.targets.deployment.c.entry import Entry
+    from schedlang.targets.deployment.c_functions import Entry
     from schedlang.tvm.codegen.library import LoadedCode
 
 _MAIN = "main"
@@ -112,11 +113,13 @@ def write_networks(
         source.write_text(text, encoding="utf-8")
         return source
 
-    def code() -> LoadedCode | Sequence[Part]:
+    def code() -> LoadedCode | Sequence[LibraryPart]:
         if not any(one.label for one in sizes):
             return sizes[0].built.code.functions
         return [
-            Part(one.built.code.functions, [*named_functions(one.built.code.main)], one.prefix)
+            LibraryPart(
+                one.built.code.functions, [*named_functions(one.built.code.main)], one.prefix
+            )
             for one in sizes
             if one.built.code.functions is not None
         ]

@@ -13,11 +13,15 @@ from typing import overload
 from schedlang.database import Database
 from schedlang.errors import TargetError
 from schedlang.networks.compiled.building import Built, Function, build
-from schedlang.networks.compiled.choices import Choice
-from schedlang.networks.compiled.display import Display
-from schedlang.networks.compiled.network import CompiledNetwork
-from schedlang.networks.compiled.network_set import CompiledNetworkSet
-from schedlang.networks.compiled.programs import Prepared, choose_defaults, prepare
+from schedlang.networks.compiled.compiled_network import CompiledNetwork
+from schedlang.networks.compiled.compiled_network_set import CompiledNetworkSet
+from schedlang.networks.compiled.display import CompileDisplay
+from schedlang.networks.compiled.function_programs import (
+    Prepared,
+    ProgramChoice,
+    choose_defaults,
+    prepare,
+)
 from schedlang.networks.compiled.summary import Summary, TaskSummary, ordered
 from schedlang.networks.network import Network
 from schedlang.networks.sizes import NetworkSet, SharedArrays
@@ -100,7 +104,7 @@ def compile_network(
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
     look_up = None
     with ExitStack() as stack:
-        display = stack.enter_context(Display(f"compiling {network.name}", progress))
+        display = stack.enter_context(CompileDisplay(f"compiling {network.name}", progress))
         if database is not None:
             look_up = LookUp(database, target, stack, similar=similar)
         prepared = []
@@ -117,7 +121,7 @@ def compile_network(
 
 
 def _built(
-    prepared: Sequence[Prepared], target: Target, display: Display
+    prepared: Sequence[Prepared], target: Target, display: CompileDisplay
 ) -> tuple[list[CompiledNetwork], list[str]]:
     """Compile networks; those of one call share their weights, and run one after the other.
 
@@ -149,7 +153,7 @@ def _summary(
     for task, names in tasks.items():
         called = [name for name in names if name in weights]
         chosen = next((functions[name].choice for name in called if name in functions), None)
-        choice = chosen or Choice("unscheduled")
+        choice = chosen or ProgramChoice("unscheduled")
         rows.append(
             TaskSummary(
                 name=task,

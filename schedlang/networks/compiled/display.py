@@ -9,13 +9,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from schedlang.tuning.live.screen import Screen
-from schedlang.tuning.live.snapshot import time_text
+from schedlang.tuning.session.screen import Screen, time_text
 
 _BAR_COLUMNS = 30
 
 
-class Display(Screen):
+class CompileDisplay(Screen):
     """A line that changes on a terminal or in a notebook, and a line now and then in a log.
 
     Parameters

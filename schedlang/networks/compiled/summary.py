@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args, overload
 
-from schedlang.networks.compiled.choices import Origin
-from schedlang.networks.totals import Total, latency_text
+from schedlang.networks.compiled.function_programs import Origin
+from schedlang.networks.tasks import Total, latency_text
 
 # A call that takes this many times what its tasks add up to is said to be slower.
 _SLOWER = 1.15

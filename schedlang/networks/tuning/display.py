@@ -12,14 +12,12 @@ from rich.text import Text
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import SYSTEM, Clock
-from schedlang.networks.totals import latency_text
-from schedlang.networks.tuning.shares import Shares, shares_of
-from schedlang.networks.tuning.sliced_task import SlicedTask
+from schedlang.networks.tasks import latency_text
+from schedlang.networks.tuning.network_tasks import Shares, SlicedTask, shares_of
 from schedlang.search import Strategy
 from schedlang.tuning.hosts import Lane
-from schedlang.tuning.live.other_work import OtherWork
-from schedlang.tuning.live.screen import Screen
-from schedlang.tuning.live.snapshot import time_text, trials_text
+from schedlang.tuning.session.live_view import OtherWork
+from schedlang.tuning.session.screen import Screen, time_text, trials_text
 
 # Tasks that the table shows, those with the largest share first.
 _ROWS = 12

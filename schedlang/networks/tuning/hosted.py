@@ -10,14 +10,12 @@ from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.session import FEWEST, LEAST_FINALS, Session, finals_seconds
-from schedlang.networks.tuning.shared_tasks import SharedTask
-from schedlang.networks.tuning.shares import shares_of
-from schedlang.networks.tuning.sliced_task import SlicedTask
+from schedlang.networks.tuning.network_session import FEWEST, LEAST_FINALS, Session, finals_seconds
+from schedlang.networks.tuning.network_tasks import SharedTask, SlicedTask, shares_of
 from schedlang.search.tasks import TaskProgress, TaskScheduler
 from schedlang.tuning.hosts import Driving, Given, Hosts, Islands, islands_of
 from schedlang.tuning.hosts.messages import UNTUNABLE, Order, Reply
-from schedlang.tuning.hosts.told import Telling
+from schedlang.tuning.hosts.tune_islands import Telling
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call
 from schedlang.tuning.session.tasks import why_untunable

@@ -10,17 +10,15 @@ from typing import Any
 from schedlang.database import Database
 from schedlang.errors import NetworkError
 from schedlang.measurement import Measurer, SupportsMeasure
-from schedlang.measurement.problem import Verify
-from schedlang.measurement.tolerance import TolerancePair
+from schedlang.measurement.problem import TolerancePair, Verify
 from schedlang.networks.network import Network
 from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.hosted import hosted_session
+from schedlang.networks.tuning.network_result import NetworkResult
+from schedlang.networks.tuning.network_session import Session, finals_seconds
+from schedlang.networks.tuning.network_tasks import SharedTask, SlicedTask, shared_tasks
 from schedlang.networks.tuning.representatives import chosen_representatives, used_part
-from schedlang.networks.tuning.result import NetworkResult
-from schedlang.networks.tuning.session import Session, finals_seconds
-from schedlang.networks.tuning.shared_tasks import SharedTask, shared_tasks
-from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.search.tasks import (
     Objective,
@@ -33,13 +31,13 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.tuning.arguments import as_space
-from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
 from schedlang.tuning.session import Call, TaskRun, Unfinished
+from schedlang.tuning.session.call import STORED
+from schedlang.tuning.session.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.session.tasks import task_of_network
-from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.wrong_kind import not_a_network
 
 

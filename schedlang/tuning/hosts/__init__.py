@@ -1,13 +1,13 @@
 """Tuning on many hosts: slices of searches run on any ``concurrent.futures.Executor``."""
 
 from schedlang.tuning.hosts.driving import SLICE, Driving, Lane
+from schedlang.tuning.hosts.engines import RayExecutor
 from schedlang.tuning.hosts.given import Given, MakeMeasurer
 from schedlang.tuning.hosts.host import carry_out, task_text
+from schedlang.tuning.hosts.host_speed import HostWarning
 from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.hosts import Hosts, as_hosts
 from schedlang.tuning.hosts.islands import STRIDE, Islands
-from schedlang.tuning.hosts.judge import HostWarning
-from schedlang.tuning.hosts.ray import RayExecutor
 from schedlang.tuning.hosts.tune_islands import given_of, islands_of, tune_islands
 
 __all__ = [

@@ -32,6 +32,7 @@ from schedlang.targets import measurer as kept_measurer
 from schedlang.targets import toolchain_key
 from schedlang.tuning.hosts.frames import deflate, inflate
 from schedlang.tuning.hosts.given import Given
+from schedlang.tuning.hosts.host_speed import machine_rate
 from schedlang.tuning.hosts.messages import (
     FAILED,
     FINALS,
@@ -42,8 +43,7 @@ from schedlang.tuning.hosts.messages import (
     Order,
     Reply,
 )
-from schedlang.tuning.hosts.rate import machine_rate
-from schedlang.tuning.hosts.stored import Stored
+from schedlang.tuning.hosts.order_database import OrderDatabase
 from schedlang.tuning.session import TaskRun
 from schedlang.tuning.session.tasks import why_untunable
 from schedlang.tvm.stored_program import read_stored_program
@@ -189,7 +189,7 @@ class OpenRun:
         self._call = given.call(database, measurer, order.used)
         with ExitStack() as only_now:  # orders of other runs need the measurer, too
             self._call.open(only_now)
-        self._stored = Stored(database, order)
+        self._stored = OrderDatabase(database, order)
         number, count = order.place
         task = given.task(
             workload, order.run.seed, moves_data=moves_data, number=number, count=count

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from schedlang.database import Database, Record, RunHistory
-from schedlang.database.maintenance.history import as_history, details_of
 from schedlang.database.parts import add_part, records_to_json
+from schedlang.database.past_runs import as_history, details_of
 from schedlang.database.programs import program_text
 from schedlang.database.run import Ask, told
 from schedlang.measurement import Status
@@ -25,9 +25,9 @@ from schedlang.tuning.hosts.messages import (
     State,
     what_is_measured,
 )
-from schedlang.tuning.resume import Journal
-from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session import Call, Task, TaskRun
+from schedlang.tuning.session.ending import Ending
+from schedlang.tuning.session.resume import Journal
 
 # Records of other runs with the same program that are sent at most, the newest ones.
 _MOST_KNOWN = 4096

@@ -16,9 +16,8 @@ from schedlang.errors import HostError, users_code
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
-from schedlang.tuning.hosts.flight import Examine, Flight, WrongReply, cancel, read_reply
 from schedlang.tuning.hosts.host import carry_out
-from schedlang.tuning.hosts.judge import HostWarning, Judge
+from schedlang.tuning.hosts.host_speed import HostWarning, Judge, UsualTimes
 from schedlang.tuning.hosts.messages import (
     FAILED,
     MEASURED,
@@ -27,7 +26,7 @@ from schedlang.tuning.hosts.messages import (
     Order,
     Reply,
 )
-from schedlang.tuning.hosts.usual_times import UsualTimes
+from schedlang.tuning.hosts.replies import Examine, Flight, WrongReply, cancel, read_reply
 
 # An order is late when it has taken this many times as long as others, and the patience.
 _LATE = 2.0

@@ -16,12 +16,12 @@ from schedlang.database import Record
 from schedlang.database.programs import replayed
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import reason_of
-from schedlang.tuning.hosts.examiner import Examiner
 from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.messages import FINALS, Block, Order, Reply
+from schedlang.tuning.hosts.replies import Examiner
 from schedlang.tuning.result import Best, TuneResult
-from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.session import Call
+from schedlang.tuning.session.ending import Ending
 
 # Slices in a row without a new record after which a search has nothing left.
 _MOST_IDLE = 3

@@ -21,10 +21,10 @@ from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run, is_readable, mentioned
 from schedlang.database.sqlite.rows import ask_of, run_of, run_row
 from schedlang.errors import DatabaseError, HostError
-from schedlang.formats.reader import BEGINNING
-from schedlang.measurement.phase import WORKERS_OF_A_HOST
+from schedlang.formats.stored_trace import BEGINNING
+from schedlang.measurement.clock import WORKERS_OF_A_HOST
 from schedlang.tuning.hosts.frames import deflate, inflate, pack, printable, unpack
-from schedlang.tuning.resume.ending import Ending
+from schedlang.tuning.session.ending import Ending
 
 # Characters of a host's name, and bytes of what is new of a run; its state may be longer.
 _LONGEST_NAME, _LONGEST_PART = 200, 1 << 26

@@ -1,4 +1,7 @@
-"""``tune(hosts=)``: hosts search one program beside each other."""
+"""``tune(hosts=)``: hosts search one program beside each other.
+
+``Telling`` tells callbacks, stop rules and the live view of what hosts have measured.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,17 @@ from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import STRIDE, Islands
 from schedlang.tuning.hosts.messages import UNTUNABLE, Reply
-from schedlang.tuning.hosts.told import Telling
-from schedlang.tuning.live import LiveView
+from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.records import as_measurement
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.run import FINALS_SECONDS
 from schedlang.tuning.session import Call, Unfinished
+from schedlang.tuning.session.callbacks import Watch
+from schedlang.tuning.session.live_view import LiveView, Progress
+from schedlang.tuning.session.resume import RunState
+from schedlang.tuning.session.run import FINALS_SECONDS
 from schedlang.workloads.workload import Workload
+
+# -- One call of ``tune`` with hosts --------------------------------------------------------------
 
 
 def given_of(
@@ -176,3 +184,53 @@ def tune_islands(
             tuning.conclude(finished)
         return tuning.result(finished)
     return unfinished.result
+
+
+# -- What is told of the records of hosts ---------------------------------------------------------
+
+
+class Telling:
+    """Tells of what hosts have measured of a task, in the order of arrival.
+
+    Parameters
+    ----------
+    call: has callbacks and rules.
+    task: was opened.
+
+    Attributes
+    ----------
+    reason: why a rule ends the search of the task; empty while none does.
+    """
+
+    def __init__(self, call: Call, task: Islands) -> None:
+        verified = call.measuring.verified is not False
+        self._strategy = task.first.strategy
+        state = RunState(
+            task.first.task.workload,
+            self._strategy,
+            Leaderboard(1, verified=verified),
+            records=list(task.records),
+        )
+        self._task = task
+        self._compared = False
+        self._watch = Watch(call.steps, state, call.target, call.budget)
+
+    @property
+    def reason(self) -> str:
+        """Why a rule ends the search; empty while none does."""
+        return self._watch.reason
+
+    @property
+    def stopped(self) -> str:
+        """The identity of that rule."""
+        return self._watch.stopped
+
+    def tell(self, records: Sequence[Record], progress: Progress) -> None:
+        """Tell of new records."""
+        for record in records:
+            progress.update(as_measurement(record, record.proposal or 0), self._strategy)
+            self._watch.see(record)
+        latency = self._task.unscheduled_latency
+        if not self._compared and latency > 0:
+            self._compared = True
+            progress.compare_with(latency, complete=True)

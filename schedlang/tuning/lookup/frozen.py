@@ -12,14 +12,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from schedlang.database import Database, Record, best_first
-from schedlang.database.programs import Unreadable, replayed
-from schedlang.database.reading import opened_for_reading
+from schedlang.database.programs import Unreadable, opened_for_reading, replayed
 from schedlang.database.sqlite.place import BESIDE, beside, check_name
 from schedlang.database.sqlite.schema import FROZEN_ID
 from schedlang.errors import DatabaseError
 from schedlang.files import as_path
 from schedlang.targets import Target, as_target, toolchain_key
-from schedlang.tuning.lookup.own_records import RECORDS
+from schedlang.tuning.lookup.match import RECORDS
 
 # Of file systems that have no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)

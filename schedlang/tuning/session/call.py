@@ -1,25 +1,39 @@
-"""A call of ``tune`` or ``tune_network``: its arguments, and what the runs of its tasks share."""
+"""A call of ``tune`` or ``tune_network``: its arguments, its measurer, and what is left if it ends.
+
+``Call`` has the checked arguments and what the runs of its tasks share. ``Measuring`` is its
+measurer: one that was given, or the target's own. ``Unfinished`` keeps the result so far when
+Ctrl-C or an error ends the call.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from typing import Any
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from schedlang.database import Database, Record, opened_database
-from schedlang.database.details import check_notes, check_tags
+from schedlang.database.run import check_notes, check_tags
+from schedlang.errors import is_interrupt, ordinary
+from schedlang.measurement import SupportsMeasure
 from schedlang.measurement.clock import clock_of
+from schedlang.measurement.measurer import Measurer, bind_to_call
 from schedlang.measurement.problem import Problem, Verify
-from schedlang.targets import as_target
-from schedlang.targets.measure.expected.problem import check_problem
+from schedlang.printed import first_line
+from schedlang.targets import Target, as_target
+from schedlang.targets.measure.problem_values import check_problem
+from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.targets.roofline import roofline_of
+from schedlang.tuning.arguments import measurer_identity, own_problem, reserve_measurer
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.callbacks import Steps
-from schedlang.tuning.live import LiveView
 from schedlang.tuning.options import Option, check_values
-from schedlang.tuning.resume.ending import Ending
-from schedlang.tuning.session.measuring import Measuring
+from schedlang.tuning.session.callbacks import Steps
+from schedlang.tuning.session.ending import Ending
+from schedlang.tuning.session.live_view import LiveView
 from schedlang.workloads.workload import Workload
+
+# -- The arguments of a call, and what the runs of its tasks share --------------------------------
 
 
 class Call:
@@ -134,3 +148,206 @@ class Call:
         elif only is not None:
             self.measuring.on(only)
         self.database = stack.enter_context(opened_database(self.stored_in))
+
+
+# -- The measurer of a session --------------------------------------------------------------------
+
+
+class Measuring:
+    """Measures one task after the other; the target's own measurer starts when it is first used.
+
+    Parameters
+    ----------
+    measurer: the one that was given, which stays open; None for the target's own.
+    target: of the session.
+    problem: how results are verified. ValueError where a measurer is given that keeps its own.
+    stack: closes the target's own measurer, and ends the reservation of one that is kept.
+
+    Attributes
+    ----------
+    as_said: whether results are verified as the call says: by the target's own measurer, or by one
+        that is kept between calls. Any other verifies by its own settings.
+    problem: how results are verified.
+    verified: which records may win: those with compared results, unless False; False as well with
+        a measurer that does not say whether it compares them.
+    identity: of the measurer, for that of a run; None for the target's own.
+    machine_key: what records name as their machine.
+    """
+
+    def __init__(
+        self,
+        measurer: SupportsMeasure | None,
+        target: Target,
+        problem: Problem,
+        stack: ExitStack,
+    ) -> None:
+        self._measurer: Measurer | None = None
+        self._target, self._stack = target, stack
+        self._bound: Workload | None = None
+        self._earlier: Mapping[str, float] = {}
+        self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
+        if measurer is not None:
+            if problem.given() and not self.as_said:
+                names = " and ".join(problem.given())
+                raise ValueError(
+                    f"{names}: the measurer that is given keeps its own settings; give them to "
+                    f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
+                )
+            self._measurer = reserve_measurer(measurer, target.key, stack)
+            self._earlier = dict(self._measurer.seconds)
+        own = problem if self.as_said else own_problem(self._measurer)
+        self.problem = own or Problem()
+        self.verified: Verify = False if own is None else own.verify
+        self.identity = measurer_identity(measurer)
+        own_key = "" if self._measurer is None else self._measurer.machine_key
+        self.machine_key = own_key or target.key
+
+    def started(self, workload: Workload) -> Measurer:
+        """Return the measurer; the target's own starts with ``workload`` where it has not yet."""
+        if self._measurer is None:
+            made = self._target.measurer(workload, **self.problem.settings())
+            self._measurer = self._stack.enter_context(made)
+            self._bound = workload
+        return self._measurer
+
+    def on(self, workload: Workload, problem: Problem | None = None) -> Measurer:
+        """Return the measurer, which measures candidates of ``workload`` from now on.
+
+        ``problem`` says for this workload alone how results are verified.
+        """
+        measurer = self.started(workload)
+        if workload is not self._bound or problem is not None:
+            self._bound = None  # a measurer that refuses one may have left the one before
+            if self.as_said and isinstance(measurer, PooledMeasurer):
+                measurer.bind(workload, problem or self.problem)
+            else:
+                bind_to_call(measurer, workload, problem or self.problem)
+            self._bound = workload if problem is None else None
+        return measurer
+
+    def unbind(self) -> None:
+        """Forget what the measurer is bound to: others have used it meanwhile."""
+        self._bound = None
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time of the measurer's activities in this session, by name."""
+        spent = {} if self._measurer is None else self._measurer.seconds
+        return {name: spent[name] - self._earlier.get(name, 0.0) for name in spent}
+
+
+# -- What is left of a session that Ctrl-C or an error ends ---------------------------------------
+
+# The frames between a warning and the call of ``tune``: ``_interrupted``, ``__exit__``, and
+# ``tune`` itself.
+_STACK_LEVEL = 4
+STORED = "the same call continues the run"
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class InterruptedWarning(UserWarning):
+    """``tune`` or ``tune_network`` was interrupted (Ctrl-C) and returned the result so far.
+
+    Attributes
+    ----------
+    result: the result so far, where warnings are raised as errors and nothing is returned.
+    """
+
+    result: Any
+
+
+class Interruptible(Protocol[T_co]):
+    """What is tuned."""
+
+    @property
+    def trials(self) -> int:
+        """Number of candidates so far that ran."""
+
+    @property
+    def measured(self) -> int:
+        """The same, with those that were rejected before they ran."""
+
+    def result(self, finished: str, *, interrupted: bool = False) -> T_co:
+        """Return the result so far; ``finished`` says why it ended."""
+
+
+class Unfinished(Generic[T_co]):
+    """A context for the part of a session that measures: what was measured outlives a failure.
+
+    Ctrl-C ends the context, and ``result`` is then the result so far. Where nothing has been
+    measured yet, and after a second Ctrl-C, ``KeyboardInterrupt`` is raised as usual. Any other
+    error is raised as it is, or as a UserCodeError where it would end the process; its attribute
+    ``result`` is the result so far.
+
+    Parameters
+    ----------
+    session: what is measured.
+    name: of what is tuned.
+    limit: the number of trials that the session wants, if there is one.
+    how: says how it is continued.
+    kept: says how the records of one that fails are kept.
+
+    Attributes
+    ----------
+    result: the result so far; only after an interruption.
+    """
+
+    result: T_co
+
+    def __init__(
+        self, session: Interruptible[T_co], name: str, limit: int | None, *, how: str, kept: str
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._limit = limit
+        self._how = how
+        self._kept = kept
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, KeyboardInterrupt) and self._session.measured:
+            self._interrupted()
+            return True
+        if error is None or is_interrupt(error):
+            return False
+        failure = ordinary(error, f"code that tuning {self._name} ran")
+        # A search that fails may fail again: the first error is the one to be seen.
+        with suppress(Exception):
+            self._attach_to(failure)
+        if failure is not error:
+            raise failure from error
+        return False
+
+    def _interrupted(self) -> None:
+        done, limit = self._session.trials, self._limit
+        of = "" if limit is None or done > limit else f" of {limit}"
+        finished = f"interrupted (Ctrl-C) after {done}{of} trials; {self._how}"
+        self.result = self._session.result(finished, interrupted=True)
+        try:
+            warnings.warn(
+                f"tuning {self._name} was {finished}; this is the result so far",
+                InterruptedWarning,
+                stacklevel=_STACK_LEVEL,
+            )
+        except InterruptedWarning as error:
+            # Warnings are errors: `tune` cannot return it.
+            error.result = self.result
+            raise
+
+    def _attach_to(self, error: Exception) -> None:
+        summary = first_line(str(error))
+        found = self._session.result(f"ended by {type(error).__name__}: {summary}")
+        error.result = found  # type: ignore[attr-defined]
+        if count := self._session.measured:
+            error.add_note(
+                f"{count} candidates of {self._name} were measured before: the attribute `result` "
+                f"of this error is the result so far, and {self._kept}"
+            )

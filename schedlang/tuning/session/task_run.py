@@ -16,28 +16,27 @@ from schedlang.measurement.measurer import DEFAULT_ID
 from schedlang.search import MakeStrategy, Proposal, Strategy
 from schedlang.spaces.space import Space
 from schedlang.tuning.arguments import describe_problem, search_identity
-from schedlang.tuning.callbacks import Watch
-from schedlang.tuning.conclusion import ending_of, result_of, stored_result
+from schedlang.tuning.budget import batch_for, before_the_end
+from schedlang.tuning.identity import identity
 from schedlang.tuning.leaderboard import Leaderboard
-from schedlang.tuning.live import Progress
 from schedlang.tuning.options import identifying
-from schedlang.tuning.pace import batch_for
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.resume import (
+from schedlang.tuning.session.call import Call
+from schedlang.tuning.session.callbacks import Watch
+from schedlang.tuning.session.conclusion import ending_of, result_of, stored_result
+from schedlang.tuning.session.ending import Ending
+from schedlang.tuning.session.live_view import Progress
+from schedlang.tuning.session.resume import (
     Journal,
     RunState,
-    identity,
     new_run,
     open_journal,
     release_kept,
     resume,
 )
-from schedlang.tuning.resume.ending import Ending
-from schedlang.tuning.run import FINALS_SECONDS, TuningRun
-from schedlang.tuning.session.call import Call
-from schedlang.tuning.time_limit import before_the_end
-from schedlang.tuning.warm_start import WarmStart
+from schedlang.tuning.session.run import FINALS_SECONDS, TuningRun
+from schedlang.tuning.session.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
 

@@ -1,6 +1,6 @@
 """Read-only queries about a scheduled program; nothing here is recorded in a trace."""
 
-from schedlang.tvm.analysis.program import (
+from schedlang.tvm.analysis.blocks import (
     BlockFacts,
     LoopKind,
     block_facts,

@@ -1,4 +1,8 @@
-"""Accesses: how a block indexes buffers, and how much of each a tile of its iterations reads."""
+"""Accesses: how a block indexes buffers, how much a tile of its iterations reads, and strides.
+
+A stride says how far a step of a loop moves an access. The strides also tell how many elements one
+may move at once, and of how many values of a variable a branch in a block lets one through.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
+import tvm
+from tvm import sym, tirx
+from tvm.ir import Call
+from tvm.sym import Analyzer
 
-from schedlang.tvm.analysis.strides import coefficient
-from schedlang.tvm.parts import axes_of, regions_of
-from schedlang.tvm.schedule import TVMSchedule, get_statement
-from schedlang.tvm.values import dtype_of, element_bytes, extent_of, position_of, variables_in
+from schedlang.tvm.analysis.blocks import moved_variables
+from schedlang.tvm.schedule import TVMSchedule, get_realize, get_statement
+from schedlang.tvm.statements import axes_of, regions_of
+from schedlang.tvm.values import (
+    choice_of,
+    constant,
+    dtype_of,
+    element_bytes,
+    extent_of,
+    found_in,
+    loads_of,
+    mentions,
+    position_of,
+    variables_in,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +132,196 @@ def _steps(index: Any, variables: list[Any]) -> tuple[tuple[int, int], ...]:
     return tuple(
         (position, abs(coefficient(index, var) or 1)) for position, var in used if position >= 0
     )
+
+
+# -- Strides, vectors and branches ----------------------------------------------------------------
+
+
+def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[list[int]] | None:
+    """Return the stride, in elements, of every accessed region along each loop.
+
+    The result has a row for each region, reads first, with a number for each loop; 0 if the region
+    does not depend on the loop. It is None if a buffer size that is needed is not constant. The
+    stride comes from the last index that contains the loop's variable in a sum of constant
+    multiples; of several terms with the variable the smallest multiple counts. Other uses of the
+    variable are ignored.
+    """
+    realize = get_realize(sch, block)
+    variables = [get_statement(sch, loop).loop_var for loop in loops]
+    block_variables = [iter_var.var for iter_var in realize.block.iter_vars]
+    rows = []
+    for region in (*realize.block.reads, *realize.block.writes):
+        starts = [dom.min for dom in region.region]
+        indices = tirx.IndexMap(block_variables, starts, None).map_indices(
+            list(realize.iter_values)
+        )
+        shape = list(map(constant, region.source.ty.shape))
+        row = [_stride(indices[:], shape, variable) for variable in variables]
+        if None in row:
+            return None
+        rows.append([stride for stride in row if stride is not None])
+    return rows
+
+
+def row_length(sch: TVMSchedule, block: Any, loop: Any, most: int) -> int:
+    """Return how many iterations of a loop write neighbouring elements of one row, up to ``most``.
+
+    They are the first ones, in which each writes the element behind that of the one before.
+    """
+    realize, variable = get_realize(sch, block), get_statement(sch, loop).loop_var
+    variables = [iter_var.var for iter_var in realize.block.iter_vars]
+    last = realize.block.writes[0].region[-1].min
+    (index,) = tirx.IndexMap(variables, [last], None).map_indices(list(realize.iter_values))
+    at = tirx.IndexMap([variable], [index], None)
+    analyzer = Analyzer()
+    places = [at.map_indices([tirx.const(k, variable.ty.dtype)])[0] for k in range(most + 1)]
+    for k in range(most):
+        if not analyzer.can_prove_equal(places[k + 1] - places[k], 1):
+            return k + 1
+    return most
+
+
+def _stride(indices: Sequence[Any], shape: Sequence[int | None], variable: Any) -> int | None:
+    """Return the stride of one variable; None if a size that is needed is unknown."""
+    size = 1
+    for index, extent in zip(reversed(indices), reversed(shape), strict=True):
+        step = coefficient(index, variable)
+        if step:
+            return step * size
+        if extent is None:
+            return None
+        size *= extent
+    return 0
+
+
+def coefficient(expr: Any, variable: Any) -> int | None:
+    """Return the smallest constant factor of a variable in a sum; None if it is in no term."""
+    if isinstance(expr, tirx.Var):
+        return 1 if expr.same_as(variable) else None
+    if isinstance(expr, tirx.Add):
+        found = [coefficient(term, variable) for term in (expr.a, expr.b)]
+        known = [step for step in found if step is not None]
+        return min(known, default=None)
+    if isinstance(expr, tirx.Mul):
+        for factor, other in ((expr.a, expr.b), (expr.b, expr.a)):
+            if isinstance(factor, tirx.IntImm):
+                step = coefficient(other, variable)
+                return None if step is None else step * int(factor.value)
+    return None
+
+
+def vector_run(sch: TVMSchedule, block: Any, widths: Sequence[int]) -> int:
+    """Return the largest width of ``widths`` at which a block's accesses are aligned vectors.
+
+    Along its last variable, each access must be contiguous and start at a multiple of the width, or
+    be the same element; and conditions must be the same for all elements of a vector. Else 1.
+    """
+    stmt = get_statement(sch, block)
+    *others, last = stmt.iter_vars
+    if not isinstance(stmt.body, tirx.BufferStore):
+        return 1
+    for width in sorted(widths, reverse=True):
+        extent = extent_of(last.dom.extent, 0)
+        if width > 1 and extent % width == 0 and _fits(stmt.body, others, last, extent, width):
+            return width
+    return 1
+
+
+def _fits(store: Any, others: list[Any], last: Any, extent: int, width: int) -> bool:
+    whole = tirx.Var("whole", last.var.ty)
+    part = tirx.Var("part", last.var.ty)
+    analyzer = Analyzer()
+    for axis in others:
+        analyzer.bind(axis.var, axis.dom)
+    analyzer.bind(whole, tvm.ir.Range(0, extent // width))
+    analyzer.bind(part, tvm.ir.Range(0, width))
+    choices = map(choice_of, found_in(store.value, (Call, tirx.Select)))
+    conditions = [choice[0] for choice in choices if choice is not None]
+    accesses = [(store.buffer, store.indices)]
+    accesses += ((load.source, load.indices) for load in loads_of(store.value))
+
+    def at(expr: Any, step: Any) -> Any:
+        moved = tirx.IndexMap([last.var], [expr], None).map_indices([whole * width + step])
+        return analyzer.simplify(moved[0])
+
+    if any(mentions(at(condition, part), [part]) for condition in conditions):
+        return False
+    for number, (buffer, indices) in enumerate(accesses):
+        offset = _offset(buffer, indices)
+        first = at(offset, 0)
+        step = analyzer.simplify(at(offset, part) - first)
+        if number and constant(step) == 0:
+            continue
+        aligned = analyzer.can_prove_equal(tirx.floormod(first, width), 0)
+        if not (aligned and analyzer.can_prove_equal(step, part)):
+            return False
+    return True
+
+
+def _offset(buffer: Any, indices: Any) -> Any:
+    total = indices[0]
+    for extent, index in zip(buffer.ty.shape[1:], indices[1:], strict=True):
+        total = total * extent + index
+    return total
+
+
+def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
+    """Return whether a condition in a block's body depends on a loop around it."""
+    moved = moved_variables(sch, block, loop)
+    return any(mentions(condition, moved) for condition, _ in _branches(sch, block))
+
+
+def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
+    """Return the stride of each block variable: a stride of n makes 1 of n values non-zero.
+
+    Strides come from conditions ``floormod(index, n) == constant``, alone or joined by "and",
+    outside which the value is 0. With an index linear in the variable, the stride is n divided by
+    its greatest common divisor with the coefficient. Several conditions give the least common
+    multiple, none gives 1.
+    """
+    variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
+    strides = [1] * len(variables)
+    for index, divisor in _moduli(sch, block):
+        for k, variable in enumerate(variables):
+            linear = sym.detect_linear_equation(index, [variable])
+            coefficient = constant(linear[0]) if linear else None
+            if coefficient is not None:
+                period = divisor // math.gcd(divisor, coefficient)
+                strides[k] = math.lcm(strides[k], period)
+    return strides
+
+
+def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
+    """Return (index, divisor) of each condition ``floormod(index, divisor) == constant``."""
+    found: list[tuple[Any, int]] = []
+
+    def note_all(condition: Any) -> None:
+        if isinstance(condition, tirx.And):
+            note_all(condition.a)
+            note_all(condition.b)
+        elif isinstance(condition, tirx.EQ):
+            for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
+                if isinstance(side, tirx.FloorMod) and isinstance(other, tirx.IntImm):
+                    divisor = extent_of(side.b)
+                    if divisor > 1:
+                        found.append((side.a, divisor))
+
+    for condition, otherwise in _branches(sch, block):
+        if _is_zero(otherwise):
+            note_all(condition)
+    return found
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and float(value.value) == 0.0
+
+
+def _branches(sch: TVMSchedule, block: Any) -> list[tuple[Any, Any]]:
+    """Return each condition in a block's body, and the value if it does not hold."""
+    found: list[tuple[Any, Any]] = []
+    for node in found_in(get_statement(sch, block).body, (Call, tirx.Select, tirx.IfThenElse)):
+        if isinstance(node, tirx.IfThenElse):
+            found.append((node.condition, node.else_case))
+        elif (choice := choice_of(node)) is not None:
+            found.append((choice[0], choice[2]))
+    return found

@@ -19,8 +19,7 @@ from tvm.s_tir.schedule import _ffi_api
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.analysis.program import moved_axes
-from schedlang.tvm.parts import is_reduced, is_spatial, parts_of, sequence_of
+from schedlang.tvm.analysis.blocks import moved_axes
 from schedlang.tvm.schedule import (
     TVMSchedule,
     get_loops,
@@ -31,6 +30,7 @@ from schedlang.tvm.schedule import (
     get_statement,
     scope_of,
 )
+from schedlang.tvm.statements import is_reduced, is_spatial, parts_of, sequence_of
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 _flags_of = _ffi_api.ScheduleStateGetCachedFlags

@@ -19,8 +19,7 @@ from tvm.tirx import BufferStore
 from tvm.tirx import IndexMap as TVMIndexMap
 
 from schedlang.expressions import IndexMap
-from schedlang.tvm.analysis.nests.statements import Statement, statement_of
-from schedlang.tvm.expressions import index_map_from_tvm
+from schedlang.tvm.analysis.loop_nests import Statement, statement_of
 from schedlang.tvm.packing import known_ahead, weight_positions
 from schedlang.tvm.program import MAIN, block_realizes
 from schedlang.tvm.schedule import (
@@ -30,7 +29,7 @@ from schedlang.tvm.schedule import (
     get_realize,
     get_statement,
 )
-from schedlang.tvm.values import choice_of, found_in, has_loads, loads_of
+from schedlang.tvm.values import choice_of, found_in, has_loads, index_map_from_tvm, loads_of
 
 
 def only_moves_data(func: tirx.PrimFunc) -> bool:

@@ -18,9 +18,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
 
 from schedlang.tvm.analysis.concurrency import has_independent_iterations, may_run_in_threads
-from schedlang.tvm.analysis.races.concurrent import COOPERATING, PARALLEL, THREADS, VECTORIZED
-from schedlang.tvm.analysis.races.determinism import fault_of
-from schedlang.tvm.parts import changed_loop
+from schedlang.tvm.analysis.races import COOPERATING, PARALLEL, THREADS, VECTORIZED, fault_of
 from schedlang.tvm.schedule import (
     ScheduleError,
     TVMSchedule,
@@ -32,6 +30,7 @@ from schedlang.tvm.schedule import (
 from schedlang.tvm.schedule import primitives as _primitives
 from schedlang.tvm.schedule.ffi import path_to, replace
 from schedlang.tvm.schedule.guarded import may_do_more
+from schedlang.tvm.statements import changed_loop
 from schedlang.tvm.values import constant, found_in, holds
 
 _REMEDY = "leave it serial, or let each iteration store elements of its own"

@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.analysis.program import is_single_child, shared_depth
+from schedlang.tvm.analysis.blocks import is_single_child, shared_depth
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.schedule import (
     TVMSchedule,

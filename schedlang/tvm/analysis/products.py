@@ -14,8 +14,8 @@ from tvm.ir import TensorLoad
 from tvm.sym import Analyzer
 
 from schedlang.tvm.analysis.accesses import block_axes
-from schedlang.tvm.parts import is_reduced
 from schedlang.tvm.schedule import TVMSchedule, get_statement
+from schedlang.tvm.statements import is_reduced
 from schedlang.tvm.values import constant, dtype_of, extent_of, position_of, variables_in
 
 

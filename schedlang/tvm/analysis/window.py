@@ -15,7 +15,9 @@ from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 
-from schedlang.tvm.parts import (
+from schedlang.tvm.program import MAIN, as_main, with_root_body
+from schedlang.tvm.schedule import ScheduleError
+from schedlang.tvm.statements import (
     bindings_of,
     changed_loop,
     is_spatial,
@@ -23,8 +25,6 @@ from schedlang.tvm.parts import (
     parts_of,
     sequence,
 )
-from schedlang.tvm.program import MAIN, as_main, with_root_body
-from schedlang.tvm.schedule import ScheduleError
 from schedlang.tvm.values import extent_of, found_in, holds, substituted
 
 # At the start, in the middle and at the end of a loop.

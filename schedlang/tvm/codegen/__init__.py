@@ -1,8 +1,10 @@
 """TVM's code generator and run time."""
 
 from schedlang.tvm.codegen.compiler import (
+    CodeGenerator,
     CompilerTarget,
     assembly,
+    compile_for_host,
     compile_program,
     cpu_features,
     cpu_names,
@@ -12,11 +14,11 @@ from schedlang.tvm.codegen.compiler import (
     llvm_target,
     load_code,
     target_attributes,
+    target_json,
     toolchain,
     vector_bits,
     versions,
 )
-from schedlang.tvm.codegen.generator import CodeGenerator, compile_for_host, target_json
 from schedlang.tvm.codegen.library import (
     ARCHIVE_SUFFIX,
     SHARED_SUFFIXES,

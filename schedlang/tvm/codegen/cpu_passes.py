@@ -41,7 +41,7 @@ from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
 from schedlang.tvm.codegen.pipeline import default_pipeline
-from schedlang.tvm.parts import bindings_of
+from schedlang.tvm.statements import bindings_of
 from schedlang.tvm.values import found_in
 
 _OTHERS = "schedlang_others"

@@ -1,4 +1,7 @@
-"""TVM's code generator for NVIDIA GPUs: targets, and compilation of bound and unbound programs."""
+"""TVM's code generator for NVIDIA GPUs: targets, and compilation of bound and unbound programs.
+
+The passes at the end mend what TVM 0.27 gets wrong in CUDA C++.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,36 @@ from functools import cached_property
 from typing import Any
 
 import tvm
-from tvm.ir import IRModule
+from tvm.ir import IRModule, TensorLoad
+from tvm.ir.instrument import pass_instrument
 from tvm.runtime import Device, Executable
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import DefaultGPUSchedule
 from tvm.target import Target as TVMTarget
-from tvm.tirx import AttrStmt, For, ForKind, PrimFunc, SeqStmt
+from tvm.tirx import (
+    AttrStmt,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    PrimFunc,
+    Ramp,
+    SeqStmt,
+    Var,
+)
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
+from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
 
 from schedlang.errors import TargetError
+from schedlang.tvm.codegen.compiler import CodeGenerator
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
-from schedlang.tvm.codegen.cuda_passes import OWN_NAMES, OWN_SCOPES, StridedCopies
 from schedlang.tvm.codegen.device import cuda_sources
-from schedlang.tvm.codegen.generator import CodeGenerator
 from schedlang.tvm.codegen.pipeline import default_pipeline
-from schedlang.tvm.program import changed_block, with_root
+from schedlang.tvm.program import changed_block, named_functions, with_root
 from schedlang.tvm.schedule import HeldProgram
-from schedlang.tvm.values import found_in
+from schedlang.tvm.values import found_in, has_loads
 
 _FIRST_WITH_ASYNC_COPIES = 80
 _ASYNC_COPY = "tirx.use_async_copy"
@@ -243,3 +259,99 @@ def _capability(target: TVMTarget) -> int:
     """Return ``80`` for ``"sm_80"``."""
     found = re.match(r"sm_(\d+)", str(target.attrs["arch"]))
     return int(found[1]) if found else 0
+
+
+# -- What TVM 0.27 gets wrong in CUDA C++ ---------------------------------------------------------
+#
+# * TVM writes the names of a program into the code as they are. ``half``, ``min``, ``class`` and
+#   others have a meaning in CUDA C++. And the names of a matrix product's operands are put into
+#   inline PTX one after the other, in the place of the letters A, B, C and D: also of those in a
+#   name that is there already, so that a tensor called ``D`` is written as ``D + 0 + 0``.
+# * The code generator names the operand of a cast of vectors by its text, and takes the name again
+#   where the same text follows in the same scope. A load from memory that was written meanwhile
+#   then gives its old values: rows of a tile that leave through the same shared memory, in an
+#   unrolled loop, are all the first row.
+# * TVM makes one ``cp.async`` of a vector whose elements are apart in memory, which copies
+#   neighbours of its first element instead: it ignores the stride.
+
+# No name of CUDA or of its headers begins so.
+_PREFIX = "v_"
+_OTHER = re.compile(r"\W", re.ASCII)
+
+
+def with_own_names(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
+    """Rename every variable and buffer of a kernel: ``D_local -> v_d_local``."""
+    renamed: dict[Any, Any] = {}
+
+    def rename(var: Var) -> Any:
+        if var not in renamed:
+            renamed[var] = Var(own_name(str(var.name)), var.ty)
+        return renamed[var]
+
+    return structural_map(func, (Var, rename))
+
+
+def own_name(name: str) -> str:
+    """Return a name for CUDA C++: lower-case letters, digits and underscores with a prefix."""
+    return _PREFIX + _OTHER.sub("_", name).lower()
+
+
+OWN_NAMES = prim_func_pass(with_own_names, opt_level=0)
+
+
+def with_own_scopes(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
+    """Put each store of a computed vector into a scope of its own, where all text is new.
+
+    ``S[0:4] = half(T[0:4])  ->  if true: S[0:4] = half(T[0:4])``
+    """
+
+    def scoped(store: BufferStore) -> Any:
+        return IfThenElse(IntImm("bool", 1), store, None) if _computes_vector(store) else store
+
+    return func.with_body(structural_map(func.body, (BufferStore, scoped), order="post"))
+
+
+OWN_SCOPES = prim_func_pass(with_own_scopes, opt_level=0)
+"""To be run last: passes that simplify would remove the scopes."""
+
+
+def _computes_vector(store: BufferStore) -> bool:
+    """Tell whether a vector is stored that is more than a copy."""
+    if not isinstance(store.indices[-1], Ramp) or isinstance(store.value, TensorLoad):
+        return False
+    return has_loads(store.value)
+
+
+_COPY_PASS = "s_tir.InjectPTXAsyncCopy"
+_ASYNC_SCOPE = "async_scope"
+
+
+@pass_instrument
+class StridedCopies:
+    """Look at programs when asynchronous copies are made.
+
+    Attributes
+    ----------
+    found: whether a vector with a stride is copied asynchronously.
+    """
+
+    def __init__(self) -> None:
+        self.found = False
+
+    def run_before_pass(self, mod: IRModule, info: Any) -> None:
+        """Look at ``mod``, if the pass is the one that makes the copies."""
+        functions = named_functions(mod).values() if info.name == _COPY_PASS else ()
+        scopes = [
+            statement.body
+            for function in functions
+            for statement in found_in(function.body, AttrStmt)
+            if statement.attr_key == _ASYNC_SCOPE
+        ]
+        stores = [store for scope in scopes for store in found_in(scope, BufferStore)]
+        accesses = stores + [load for store in stores for load in found_in(store.value, TensorLoad)]
+        self.found |= any(_is_strided(access.indices[-1]) for access in accesses)
+
+
+def _is_strided(index: Any) -> bool:
+    stride = index.stride if isinstance(index, Ramp) else 1
+    return int(stride.value if isinstance(stride, IntImm) else stride == 1) != 1

@@ -12,7 +12,7 @@ from tvm.ir import Call, IRModule
 from tvm.target import Target as TVMTarget
 
 from schedlang.tvm.codegen.cuda import CUDAGenerator
-from schedlang.tvm.parts import parts_of
+from schedlang.tvm.statements import parts_of
 from schedlang.tvm.values import called, found_in
 
 _LAUNCH = "tirx.call_ffi_kernel"

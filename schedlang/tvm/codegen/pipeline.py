@@ -25,7 +25,7 @@ from tvm.tirx import For, ForKind, Var, bitwise_and
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
-from schedlang.tvm.parts import bindings_of
+from schedlang.tvm.statements import bindings_of
 from schedlang.tvm.values import constant, extent_of, found_in, substituted
 
 Hide = Callable[[Any], Any]

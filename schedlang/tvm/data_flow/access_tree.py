@@ -12,7 +12,7 @@ from tvm.ir import Call, Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
 
-from schedlang.tvm.parts import Regions, parts_of, statements_in
+from schedlang.tvm.statements import Regions, parts_of, statements_in
 from schedlang.tvm.values import (
     DIVISIONS,
     IF_THEN_ELSE,

@@ -14,8 +14,7 @@ from tvm.ir import IRModule, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_map
 
-from schedlang.tvm.data_flow.flow import Flow, Flows, Rounding
-from schedlang.tvm.data_flow.stores import Store
+from schedlang.tvm.data_flow.flow import Flow, Flows, Rounding, Store
 from schedlang.tvm.program import MAIN, as_main, changed_block, with_root
 from schedlang.tvm.values import (
     choice_of,

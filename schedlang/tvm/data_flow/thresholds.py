@@ -10,8 +10,7 @@ from tvm import tirx
 from tvm.ir import Call, IRModule, TensorLoad
 
 from schedlang.tvm.data_flow.branches import branches_of
-from schedlang.tvm.data_flow.flow import terms_of
-from schedlang.tvm.data_flow.stores import Stores
+from schedlang.tvm.data_flow.flow import Stores, terms_of
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.values import called, choice_of, has_loads
 

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
-from schedlang.tvm.relax.program import operator, shape_of
+from schedlang.tvm.relax.network_program import operator, shape_of
 
 Value = Any
 """A numpy array, or a tuple of them for an operator with several results."""

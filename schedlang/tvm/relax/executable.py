@@ -26,10 +26,9 @@ from schedlang.tvm.codegen.compiler import compile_functions
 from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.errors import reason_of
 from schedlang.tvm.packing import split_packing
-from schedlang.tvm.relax.legalisation.rules import legalised
-from schedlang.tvm.relax.program import MAIN, weights_of
-from schedlang.tvm.relax.rewriting import rewrite_main, shared_outputs
-from schedlang.tvm.relax.slices.views import with_offsets
+from schedlang.tvm.relax.legalisation import legalised
+from schedlang.tvm.relax.network_program import MAIN, rewrite_main, shared_outputs, weights_of
+from schedlang.tvm.relax.slices import with_offsets
 
 
 def prepared(mod: IRModule, target: Target) -> IRModule:

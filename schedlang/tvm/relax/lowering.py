@@ -1,25 +1,38 @@
-"""From Relax operators to a module of tensor functions and their calls."""
+"""From Relax operators to a module of tensor functions and their calls.
+
+``whole_function`` then makes one function of them all, which is scheduled as a whole.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from tvm import relax, tirx, transform
 from tvm.ir import IRModule
+from tvm.tirx import PrimFunc
 
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
 from schedlang.tvm.relax.calls import with_short_names, with_weights_marked
-from schedlang.tvm.relax.checks.bounded import bounded
-from schedlang.tvm.relax.checks.insertion import with_checks
-from schedlang.tvm.relax.layout.conversion import channels_last
-from schedlang.tvm.relax.legalisation.rules import legalised
-from schedlang.tvm.relax.low_bit import with_low_bit_weights
+from schedlang.tvm.relax.channels_last import channels_last
+from schedlang.tvm.relax.integer_checks import bounded, names_of_checks, with_checks
+from schedlang.tvm.relax.legalisation import legalised
+from schedlang.tvm.relax.low_bit_weights import with_low_bit_weights
+from schedlang.tvm.relax.network_program import (
+    BUILDING,
+    MAIN,
+    bindings,
+    fields,
+    inputs_of,
+    substituted,
+    tir_call,
+)
+from schedlang.tvm.relax.shared_slices import with_shared_functions
 from schedlang.tvm.relax.simplify import simplify
-from schedlang.tvm.relax.slices.sharing import with_shared_functions
 
 CHANNELS_LAST = "channels_last"
 LAYOUTS = (CHANNELS_LAST, "as_is")
@@ -98,3 +111,66 @@ def _countable(shape: Sequence[int | str]) -> bool:
     """Whether int32 can count the elements."""
     extents = [extent for extent in shape if isinstance(extent, int)]
     return len(extents) == len(shape) and math.prod(extents) < 2**31
+
+
+# -- All tensor functions of a network in one -----------------------------------------------------
+
+_WHOLE, _ENTRY = "whole", "entry"
+
+
+def whole_function(mod: IRModule) -> PrimFunc:
+    """Return one tensor function that computes what ``main`` computes, from its inputs.
+
+    ::
+
+        lv = call_tir(transpose, b); lv1 = call_tir(matmul, (a, lv))
+        ->  for i, j: T_transpose; for i, j, k: matmul
+
+    ``mod`` is a network as ``lower`` returns it, without weights and with one output. Tensors
+    between its functions become buffers of the function, so that a schedule may fuse their loops.
+    It checks no indices: those that are out of range are clamped.
+    Raises ``NetworkError`` where TVM cannot merge the functions.
+    """
+    try:
+        merged = relax.transform.FuseTIR()(_as_primitive(mod))
+    except Exception as error:  # TVM raises errors of every type
+        raise NetworkError(f"its functions cannot be merged: {reason_of(error)}") from error
+    return program.named_functions(narrowed(merged))[_WHOLE]
+
+
+def _as_primitive(mod: IRModule) -> IRModule:
+    """Return a module whose ``main`` is a primitive function, which an entry calls."""
+    builder = relax.BlockBuilder(mod)
+    checks = names_of_checks(mod)
+    made: dict[Any, Any] = {one: _same(one) for one in inputs_of(mod)}
+
+    def current(item: Any) -> Any:
+        return made.get(item, item)
+
+    parameters = list(made.values())
+    with BUILDING, builder.function(_WHOLE, parameters, {"Primitive": True}, private=True):
+        with builder.dataflow():
+            for var, value in bindings(mod):
+                called, given = tir_call(value) or ("", [])
+                if called in checks:
+                    made[var] = current(given[0])
+                elif not isinstance(value, relax.Tuple):
+                    made[var] = builder.emit(substituted(value, current))
+            [output] = fields(mod)
+            result = builder.emit_output(substituted(output, current))
+        builder.emit_func_output(result)
+    made_so_far = builder.get()
+    whole = made_so_far.get_global_var(_WHOLE)
+    builder = relax.BlockBuilder(made_so_far)
+    arguments = [_same(one) for one in inputs_of(mod)]
+    with BUILDING, builder.function(_ENTRY, arguments):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Call(whole, arguments))
+        builder.emit_func_output(result)
+    final = builder.get()
+    del final[final.get_global_var(MAIN)]
+    return final
+
+
+def _same(var: Any) -> Any:
+    return relax.Var(str(var.name), var.ty)

@@ -15,28 +15,32 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst, IRModule
 
-from schedlang.tvm.relax.batch_norm import (
+from schedlang.tvm.relax.binding_rewrites import (
     Affine,
     affine_of,
+    joined_views,
+    moved_views,
+    power_steps,
     producer,
     scaled_weights,
     use_counts,
 )
 from schedlang.tvm.relax.calls import numbered
-from schedlang.tvm.relax.checks.calls import check_of
 from schedlang.tvm.relax.evaluation import compact, evaluate
-from schedlang.tvm.relax.program import (
+from schedlang.tvm.relax.integer_ranges import check_of
+from schedlang.tvm.relax.network_program import (
     bindings,
+    fields,
     inputs_of,
+    named_weights,
     operator,
     result,
     shape_of,
     substituted,
     used,
     with_arguments,
+    with_main,
 )
-from schedlang.tvm.relax.rewriting import fields, named_weights, with_main
-from schedlang.tvm.relax.steps import joined_views, moved_views, power_steps
 
 
 def simplify(

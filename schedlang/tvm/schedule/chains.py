@@ -16,7 +16,6 @@ from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_map
 
-from schedlang.tvm.parts import bindings_of, changed_loop, sequence, sequence_of
 from schedlang.tvm.program import changed_block
 from schedlang.tvm.schedule.ffi import (
     TVMSchedule,
@@ -33,6 +32,7 @@ from schedlang.tvm.schedule.updates import (
     require_update,
     update_of,
 )
+from schedlang.tvm.statements import bindings_of, changed_loop, sequence, sequence_of
 from schedlang.tvm.values import constant, holds, mentions, substituted
 
 _SERIAL = int(tirx.ForKind.SERIAL)

@@ -15,22 +15,22 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.sym import Analyzer
 
-from schedlang.tvm.parts import (
-    bindings_of,
-    is_reduced,
-    is_spatial,
-    nests_of,
-    placed_blocks,
-    sequence_of,
-)
 from schedlang.tvm.program import named_functions
-from schedlang.tvm.schedule.copies import Tensors
 from schedlang.tvm.schedule.ffi import (
     TVMSchedule,
     get_module,
     get_sref,
     get_statement,
     path_to,
+)
+from schedlang.tvm.schedule.preconditions import Tensors
+from schedlang.tvm.statements import (
+    bindings_of,
+    is_reduced,
+    is_spatial,
+    nests_of,
+    placed_blocks,
+    sequence_of,
 )
 from schedlang.tvm.values import constant, found_in, holds, mentions
 

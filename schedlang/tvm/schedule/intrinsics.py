@@ -20,8 +20,8 @@ from pathlib import Path
 import tvm.s_tir
 from tvm.s_tir import TensorIntrin
 
-from schedlang.tvm.parts import axes_of
 from schedlang.tvm.program import block_realizes, parse_script
+from schedlang.tvm.statements import axes_of
 
 _PACKAGE = "tvm.s_tir.tensor_intrin"
 # Each file follows the files it imports; the large ones come last.

@@ -10,19 +10,8 @@ from tvm.s_tir.schedule import _ffi_api as _ffi
 
 from schedlang.distributions.categorical import INLINE, ROOT
 from schedlang.expressions import IndexMap
-from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
 from schedlang.tvm.program import block_names
 from schedlang.tvm.schedule import ffi as _schedule
-from schedlang.tvm.schedule.copies import (
-    require_all_read,
-    require_alone,
-    require_copy_inside,
-    require_inside,
-    require_new_values,
-    require_only_read,
-    require_only_writer,
-    require_unshared,
-)
 from schedlang.tvm.schedule.ffi import (
     TVMSchedule,
     buffer_of,
@@ -40,13 +29,27 @@ from schedlang.tvm.schedule.guarded import (
     within_function_signed,
 )
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
-from schedlang.tvm.schedule.places import (
+from schedlang.tvm.schedule.preconditions import (
+    require_all_read,
+    require_alone,
+    require_copy_inside,
+    require_inside,
+    require_new_values,
     require_no_lanes,
+    require_only_read,
+    require_only_writer,
     require_scope_without_lanes,
+    require_unshared,
     require_whole_inputs,
     require_whole_results,
 )
-from schedlang.tvm.values import found_in, holds
+from schedlang.tvm.values import (
+    constant_map_to_tvm,
+    found_in,
+    holds,
+    index_map_over,
+    index_map_to_tvm,
+)
 
 _ROLES = {"read": 0, "write": 1}
 _MAX_NAMES = 20

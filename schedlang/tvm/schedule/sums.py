@@ -9,9 +9,9 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir.schedule import _ffi_api as _ffi
 
-from schedlang.tvm.parts import is_reduced, is_spatial
 from schedlang.tvm.schedule.ffi import TVMSchedule, get_statement
 from schedlang.tvm.schedule.forms import require_nest_alone
+from schedlang.tvm.statements import is_reduced, is_spatial
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 

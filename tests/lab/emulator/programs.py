@@ -14,7 +14,7 @@ from tvm.testing.tir import mma_schedule
 
 import schedlang as sl
 from schedlang.lab.emulator import Emulation, EmulationError
-from schedlang.lab.emulator.emulate import expected_of, judge
+from schedlang.lab.emulator.emulation import expected_of, judge
 from schedlang.lab.emulator.run import execute, find_compiler
 from schedlang.tvm.codegen.cuda_source import CUDASource, Launch, Memory, cuda_source
 from schedlang.tvm.schedule.intrinsics import register_all

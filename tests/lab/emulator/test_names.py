@@ -9,7 +9,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.targets.cuda import emulate, nvcc
-from schedlang.tvm.codegen.cuda_passes import own_name
+from schedlang.tvm.codegen.cuda import own_name
 from schedlang.tvm.codegen.cuda_source import cuda_source
 from tests.lab.emulator.programs import needs_compiler
 from tests.targets.cuda.compiled_together import resources_of

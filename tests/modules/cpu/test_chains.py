@@ -10,7 +10,7 @@ import tvm
 
 import schedlang as sl
 from schedlang.modules import update_in_chains
-from schedlang.tvm.analysis.races.determinism import determinism
+from schedlang.tvm.analysis.races import determinism
 from schedlang.workloads.workload import Workload
 from tests.modules.cpu.test_draw_nests import space
 from tests.modules.cpu.test_odd_programs import assert_right

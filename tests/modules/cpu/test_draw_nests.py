@@ -9,7 +9,7 @@ import pytest
 import schedlang as sl
 from schedlang.language.schedule import Schedule
 from schedlang.targets import CPUTarget
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 from schedlang.workloads.workload import Workload
 from tests.modules.cpu.test_odd_programs import assert_right
 from tests.modules.odd_programs import odd

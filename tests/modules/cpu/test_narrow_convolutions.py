@@ -16,7 +16,7 @@ from tvm import te, tirx
 from tvm_ffi import structural_walk
 
 from schedlang.targets import CPUTarget
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
 from tests.properties.programs import Array, inputs, run

@@ -15,7 +15,7 @@ from schedlang.modules import decompose_reduction, finish_by_work
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.targets import CPUTarget
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import matmul

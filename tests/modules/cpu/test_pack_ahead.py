@@ -25,7 +25,7 @@ from schedlang.modules.cpu.pack_ahead import pack_ahead
 from schedlang.modules.cpu.register_tile import register_tile
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.targets import CPUTarget
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 from schedlang.tvm.packing import split_packing, with_weights
 from schedlang.tvm.program import block_realizes, structurally_equal
 from schedlang.workloads import from_prim_func, from_te

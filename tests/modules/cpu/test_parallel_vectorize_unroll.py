@@ -10,9 +10,9 @@ from schedlang.analysis.concurrency import loop_work, nest_work
 from schedlang.errors import SpaceError
 from schedlang.language.schedule import Schedule
 from schedlang.modules import finish_by_work, parallel_vectorize_unroll, update_in_chains
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.target import cpu_space
 from schedlang.workloads import from_te, matmul
-from schedlang.workloads.operators.standard import standard
+from schedlang.workloads.operators import standard
 from schedlang.workloads.workload import Workload
 from tests.modules.users_kernels import sparse_product
 

@@ -9,7 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.modules import update_private_copies
-from schedlang.tvm.analysis.races.determinism import determinism
+from schedlang.tvm.analysis.races import determinism
 from schedlang.workloads.workload import Workload
 from tests.modules.cpu.test_draw_nests import space
 from tests.modules.cpu.test_odd_programs import assert_right

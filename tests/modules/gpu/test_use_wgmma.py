@@ -9,11 +9,10 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.analysis.einsum import MatrixProduct, matrix_product
-from schedlang.analysis.intrinsics import intrinsic_axes
+from schedlang.analysis.intrinsics import MatrixProduct, intrinsic_axes, matrix_product
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.modules import UseWGMMA
-from schedlang.modules.gpu.warpgroups.use_wgmma import LAYOUTS, choose_way
+from schedlang.modules.gpu.use_wgmma import LAYOUTS, choose_way
 from schedlang.targets.cuda import check
 from schedlang.targets.cuda.local import LocalCUDA
 from schedlang.tvm.codegen.cuda import CUDAGenerator

@@ -13,7 +13,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
-from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
+from schedlang.modules.cpu.dot_products import UseBF16Dot
 from schedlang.targets import build_callable, export_library
 from schedlang.tvm.program import to_json
 from tests.modules.dot_products import (

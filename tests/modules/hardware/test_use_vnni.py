@@ -11,8 +11,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
-from schedlang.modules.cpu.dot_tile import dot_tile
-from schedlang.modules.hardware.use_vnni import UseVNNI
+from schedlang.modules.cpu.dot_products import UseVNNI, dot_tile
 from tests.modules.dot_products import (
     Array,
     assert_in_registers,
@@ -140,7 +139,7 @@ def test_another_cpu_is_not_applicable() -> None:
 
 
 def test_the_user_of_a_machine_without_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedlang.modules.hardware.dot_operands.host_features", frozenset)
+    monkeypatch.setattr("schedlang.modules.cpu.dot_products.host_features", frozenset)
     with pytest.warns(UserWarning, match="this machine's CPU has no avx512vnni"):
         sch = sampled(small(), UseVNNI())
     assert not sch.trace.decisions

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schedlang.analysis import branches_along
-from schedlang.analysis.einsum import find_einsum
+from schedlang.analysis.intrinsics import find_einsum
 from schedlang.errors import SpaceError
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll

@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 import schedlang as sl
-from schedlang.networks.compiled import tensors
+from schedlang.networks.compiled import compiled_network as tensors
 from schedlang.tvm.codegen import runtime
 from tests.networks.compiled.relax_networks import OP, layers, module, parallel, store, tensor
 

@@ -11,7 +11,7 @@ import pytest
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.networks.tuning.display import Display
-from schedlang.tuning.live import live_view
+from schedlang.tuning.session import live_view
 
 SEARCH: Any = SimpleNamespace(rejections=(), screened=0, report="")
 

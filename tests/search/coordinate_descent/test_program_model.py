@@ -7,10 +7,10 @@ import math
 
 import pytest
 
-from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.measurement.clock import Stopwatch
 from schedlang.search import CoordinateDescent, Example, GradientBoosting, Outcome
-from schedlang.search.coordinate_descent.program_model import ProgramModel
-from schedlang.search.program import Program, ProgramBuilder
+from schedlang.search.coordinate_descent.models import ProgramModel
+from schedlang.search.program_builder import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.workloads import matmul

@@ -11,8 +11,8 @@ import pytest
 
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Evolutionary, Outcome, Proposal, Random, Strategy
-from schedlang.search.models.cost_model import Example, Features
-from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.cost_model import Example, Features
+from schedlang.search.gradient_boosting import GradientBoosting
 from schedlang.spaces.space import Space
 from schedlang.testing.spaces import ORDINARY, TINY, TINY_PROGRAMS, small_workload
 from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish

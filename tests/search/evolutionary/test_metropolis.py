@@ -15,9 +15,9 @@ from scipy.stats import chisquare
 
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.search.evolutionary.annealing import Chains
-from schedlang.search.models.decision_model import site_values
-from schedlang.search.program import Program
+from schedlang.search.annealing import Chains
+from schedlang.search.gradient_boosting import site_values
+from schedlang.search.program_builder import Program
 from schedlang.search.proposal_kernel import ProposalKernel, Transition, carry_out
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space

@@ -12,8 +12,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.distributions import Categorical, Distribution, IntRange
+from schedlang.search.baselines import Grid
 from schedlang.search.enumerator import Enumerator, spaced
-from schedlang.search.grid import Grid
 from schedlang.testing.spaces import (
     FRAGILE,
     HOPELESS,

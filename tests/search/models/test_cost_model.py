@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schedlang.search.models.cost_model import (
+from schedlang.search.cost_model import (
     CostModelError,
     Example,
     RandomModel,
     best_latencies,
     throughputs,
 )
-from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.gradient_boosting import GradientBoosting
 from schedlang.search.surrogate import pairwise_accuracy
 from schedlang.testing.cost_models import (
     EXAMPLES,
@@ -24,7 +24,7 @@ from schedlang.testing.cost_models import (
     features_of,
     made_up_examples,
 )
-from schedlang.tvm.analysis.statement_features import COLUMNS
+from schedlang.tvm.analysis.work import COLUMNS
 
 MODELS = {"gradient boosting": GradientBoosting, "random": RandomModel}
 

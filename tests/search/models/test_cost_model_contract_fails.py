@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from schedlang.search import CostModelError, Example, RandomModel
-from schedlang.search.models.cost_model import Scores
+from schedlang.search.cost_model import Scores
 from schedlang.testing.cost_models import EXAMPLES, CostModelContract
-from schedlang.tvm.analysis.statement_features import Features
+from schedlang.tvm.analysis.work import Features
 
 
 class NoName(RandomModel):

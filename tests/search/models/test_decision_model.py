@@ -11,7 +11,7 @@ import pytest
 
 from schedlang.distributions.base import Decision
 from schedlang.language.replay import replay
-from schedlang.search.models.decision_model import DecisionModel, site_values
+from schedlang.search.gradient_boosting import DecisionModel, site_values
 from schedlang.search.surrogate import pairwise_accuracy
 from schedlang.testing.spaces import ORDINARY, small_workload
 

@@ -13,11 +13,10 @@ import pytest
 from schedlang.database import Database, Record
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
-from schedlang.search.models.cost_model import Example, RandomModel
-from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.search.models.pretraining import Pretraining, pretrain
+from schedlang.search.cost_model import Example, Pretraining, RandomModel, pretrain
+from schedlang.search.gradient_boosting import GradientBoosting
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tvm.analysis.statement_features import statement_features
+from schedlang.tvm.analysis.work import statement_features
 from schedlang.tvm.program import to_json
 from schedlang.workloads import matmul
 from schedlang.workloads.workload import Workload
@@ -124,7 +123,7 @@ def test_a_program_without_features_is_skipped(monkeypatch: pytest.MonkeyPatch) 
     database = stored(workload)
     database.append([record(workload, 0), record(workload, 1)])
     monkeypatch.setattr(
-        "schedlang.search.models.pretraining.statement_features",
+        "schedlang.search.cost_model.statement_features",
         lambda raws, threads: [None, *statement_features(raws[1:], threads)],
     )
     model = Pupil()

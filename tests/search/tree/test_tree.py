@@ -11,22 +11,30 @@ from typing import Any
 import pytest
 
 from schedlang.distributions import Categorical, IntRange, Permutation
-from schedlang.search.tree.descent import Descent, Rollout
-from schedlang.search.tree.tree import Node, Selection, dump_tree, load_tree
+from schedlang.search.decision_tree import (
+    Descent,
+    Rollout,
+    Selection,
+    TreeNode,
+    dump_tree,
+    load_tree,
+)
 
 PAIR = Categorical((0, 1))
 Program = Callable[[Descent], Any]
 UCB1 = Selection(math.sqrt(2), (100.0, 1.0))
 
 
-def child_of(parent: Node, value: int, visits: int, best: float, prior: float = 0.5) -> Node:
+def child_of(
+    parent: TreeNode, value: int, visits: int, best: float, prior: float = 0.5
+) -> TreeNode:
     parent.meet(PAIR)
     child = parent.child(value, prior)
     child.visits, child.best = visits, best
     return child
 
 
-def descent(root: Node, program: Program, selection: Selection = UCB1, seed: int = 0) -> Any:
+def descent(root: TreeNode, program: Program, selection: Selection = UCB1, seed: int = 0) -> Any:
     """One committed run, rewarded with 1; what the program returned."""
     taken = Descent(root, selection, Rollout(random.Random(seed), {}, 0.0))
     result = program(taken)
@@ -52,7 +60,7 @@ def rolled_back(decider: Descent) -> tuple[Any, ...]:
 
 
 def test_max_q_goes_up_to_the_root_and_visits_count_once() -> None:
-    root = Node()
+    root = TreeNode()
     a = child_of(root, 0, 0, 0.0)
     b, c = child_of(a, 0, 0, 0.0), child_of(a, 1, 0, 0.0)
     for leaf, reward in ((b, 3.0), (c, 2.0)):
@@ -63,7 +71,7 @@ def test_max_q_goes_up_to_the_root_and_visits_count_once() -> None:
 
 
 def test_a_node_is_used_up_with_its_last_value() -> None:
-    root = Node()
+    root = TreeNode()
     a, b = child_of(root, 0, 0, 0.0), child_of(root, 1, 0, 0.0)
     leaves = [child_of(a, 0, 0, 0.0), child_of(a, 1, 0, 0.0)]
     leaves[0].close()
@@ -77,13 +85,13 @@ def test_a_node_is_used_up_with_its_last_value() -> None:
 
 
 def test_a_value_that_was_not_tried_keeps_a_node_live() -> None:
-    root = Node()
+    root = TreeNode()
     child_of(root, 0, 0, 0.0).close()
     assert not root.used_up and root.ways() == []
 
 
 def test_a_support_of_any_size_can_be_stored() -> None:
-    root = Node()
+    root = TreeNode()
     root.meet(Permutation(1024))
     rows, _ = dump_tree(root)
     assert load_tree(json.loads(json.dumps(rows)))[0].untried == root.untried
@@ -94,7 +102,7 @@ def test_a_support_of_any_size_can_be_stored() -> None:
 
 def test_ucb1_is_normalised_max_q_and_a_bonus() -> None:
     """0.5 / 2 + sqrt(2) * sqrt(ln 8 / 2) = 0.25 + sqrt(ln 8) = 0.25 + 1.4420."""
-    root = Node()
+    root = TreeNode()
     way = child_of(root, 0, visits=2, best=0.5)
     assert UCB1.score(way, 8, 2.0, 1.0) == pytest.approx(0.25 + 1.44203, abs=1e-5)
     assert UCB1.score(way, 8, 0.0, 1.0) == pytest.approx(1.44203, abs=1e-5)  # nothing worked yet
@@ -102,14 +110,14 @@ def test_ucb1_is_normalised_max_q_and_a_bonus() -> None:
 
 def test_puct_weighs_the_bonus_by_the_prior() -> None:
     """0.5 / 2 + 0.7 * 0.25 * sqrt(16) / (1 + 3) = 0.25 + 0.175."""
-    way = child_of(Node(), 0, visits=3, best=0.5)
+    way = child_of(TreeNode(), 0, visits=3, best=0.5)
     puct = Selection(0.7, (1.0, 0.5), "distribution")
     assert puct.score(way, 16, 2.0, 0.25) == pytest.approx(0.425)
 
 
 def test_puct_weighs_the_priors_of_the_ways_that_are_left() -> None:
     """Of equal rewards: 1.5 c / 5 after 4 visits against 0.5 c / 2, which 1.5 c / 7 is below."""
-    root = Node()
+    root = TreeNode()
     root.meet(Categorical((0, 1, 2)))
     for value, visits, prior in ((0, 4, 0.6), (1, 1, 0.2), (2, 1, 0.2)):
         child_of(root, value, visits, 1.0, prior)
@@ -126,7 +134,7 @@ def test_a_model_prior_weighs_by_what_is_expected_below() -> None:
 
     With visits, high has a bonus of 1.5 c / 6 after 5 of them, and the unknown one c / 2.
     """
-    root = Node()
+    root = TreeNode()
     root.meet(Categorical((0, 1, 2)))
     low, unknown, high = (child_of(root, value, 1, 1.0, 1 / 3) for value in range(3))
     root.visits = 3
@@ -141,7 +149,7 @@ def test_a_model_prior_weighs_by_what_is_expected_below() -> None:
 
 def test_later_expectations_count_more() -> None:
     """0.5, then 0.5 + 0.2 (1 - 0.5) = 0.6, then 0.6 + 0.2 (0.1 - 0.6) = 0.5."""
-    node = Node()
+    node = TreeNode()
     assert node.expected is None
     for score, expected in ((0.5, 0.5), (1.0, 0.6), (0.1, 0.5)):
         node.expect(score)
@@ -153,7 +161,7 @@ def test_later_expectations_count_more() -> None:
 def test_with_equal_priors_puct_weighs_by_visits_however_many_ways_there_are() -> None:
     """The less visited way is 0.05 worse and has a bonus of c sqrt(4) / 2 against c sqrt(4) / 3."""
     for options in (2, 400):
-        root = Node()
+        root = TreeNode()
         root.meet(Categorical(tuple(range(options))))
         for value in range(options):
             child_of(root, value, 1, 0.5, 1 / options)
@@ -166,7 +174,7 @@ def test_with_equal_priors_puct_weighs_by_visits_however_many_ways_there_are() -
 
 def test_exploration_decides_between_the_best_and_the_less_visited() -> None:
     """1 + c sqrt(ln 11 / 10) against 0.5 + c sqrt(ln 11 / 1): they meet at c = 0.472."""
-    root = Node()
+    root = TreeNode()
     good, rare = child_of(root, 0, 10, 4.0), child_of(root, 1, 1, 2.0)
     root.visits = 11
     assert Selection(0.46, (9.0, 1.0)).way(root, 4.0) is good
@@ -183,7 +191,7 @@ def test_widening_bounds_the_children() -> None:
     def program(decider: Descent) -> Any:
         return decider.decide("a", IntRange(0, 10**6)), decider.decide("b", IntRange(0, 10**6))
 
-    root = Node()
+    root = TreeNode()
     counts = []
     for seed in range(40):
         descent(root, program, selection, seed)
@@ -209,14 +217,14 @@ def test_wrong_settings_are_refused() -> None:
 
 
 def test_walks_take_every_path_once() -> None:
-    root = Node()
+    root = TreeNode()
     taken = [descent(root, two_pairs, seed=seed) for seed in range(4)]
     assert sorted(taken) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert root.used_up and root.visits == 4
 
 
 def test_expectations_reach_the_nodes_of_a_walk_and_no_others() -> None:
-    root = Node()
+    root = TreeNode()
     descent(root, two_pairs)
     [first] = root.children.values()
     taken = Descent(root, UCB1, Rollout(random.Random(0), {"a": first.value}, 1.0, alone=True))
@@ -231,7 +239,7 @@ def test_before_the_first_reward_walks_are_draws_from_the_prior() -> None:
 
     UCB1, without rewards, would take both options equally often.
     """
-    root = Node()
+    root = TreeNode()
     option = Categorical((0, 1), (0.9, 0.1))
     taken = 0
     for seed in range(200):
@@ -243,7 +251,7 @@ def test_before_the_first_reward_walks_are_draws_from_the_prior() -> None:
 
 
 def test_draws_before_the_first_reward_leave_out_what_is_used_up() -> None:
-    root = Node()
+    root = TreeNode()
     option = Categorical((0, 1), (0.999999, 1e-6))
     for expected in (0, 1):
         decider = Descent(root, UCB1, Rollout(random.Random(0), {}, 0.0))
@@ -253,7 +261,7 @@ def test_draws_before_the_first_reward_leave_out_what_is_used_up() -> None:
 
 
 def test_a_walk_that_is_not_committed_leaves_no_mark() -> None:
-    root = Node()
+    root = TreeNode()
     descent(root, two_pairs)
     before = dump_tree(root)[0]
     two_pairs(Descent(root, UCB1, Rollout(random.Random(1), {}, 0.0)))
@@ -261,14 +269,14 @@ def test_a_walk_that_is_not_committed_leaves_no_mark() -> None:
 
 
 def test_a_value_that_the_prior_hardly_gives_is_tried_too() -> None:
-    root = Node()
+    root = TreeNode()
     rare = Categorical((0, 1), (1.0, 1e-12))
     assert sorted(descent(root, lambda d: d.decide("a", rare)) for _ in range(2)) == [0, 1]
 
 
 def test_a_rollout_follows_the_best_where_it_is_possible() -> None:
     rollout = Rollout(random.Random(0), {"a": 7, "b": 50}, 1.0)
-    decider = Descent(Node(), UCB1, rollout)
+    decider = Descent(TreeNode(), UCB1, rollout)
     assert decider.decide("a", IntRange(0, 10)) == 7
     assert 0 <= decider.decide("b", IntRange(0, 10)) < 50
     assert decider.decide("c", IntRange(3, 4)) in (3, 4)
@@ -276,7 +284,7 @@ def test_a_rollout_follows_the_best_where_it_is_possible() -> None:
 
 def test_what_follows_a_rollback_is_walked_once() -> None:
     """5 ways on in all but dead ends: 3 behind either of the undone paths, 6 behind the others."""
-    root = Node()
+    root = TreeNode()
     taken = []
     while not root.used_up:
         taken.append(descent(root, rolled_back, seed=len(taken)))
@@ -297,7 +305,7 @@ def test_the_only_way_may_be_one_that_is_rolled_back() -> None:
         decider.undone(1)
         return before, decider.decide("after", PAIR)
 
-    root = Node()
+    root = TreeNode()
     assert sorted(descent(root, program, seed=seed) for seed in range(4)) == [
         (0, 0), (0, 1), (1, 0), (1, 1)
     ]  # fmt: skip
@@ -305,7 +313,7 @@ def test_the_only_way_may_be_one_that_is_rolled_back() -> None:
 
 
 def test_rewards_behind_a_rollback_count_for_the_choice_that_was_undone() -> None:
-    root = Node()
+    root = TreeNode()
     seed = 0
     while root.rejoined is None:
         taken = Descent(root, UCB1, Rollout(random.Random(seed), {}, 0.0))
@@ -319,7 +327,7 @@ def test_rewards_behind_a_rollback_count_for_the_choice_that_was_undone() -> Non
 
 
 def test_a_stored_tree_is_the_same_tree() -> None:
-    root = Node()
+    root = TreeNode()
     for seed in range(6):
         descent(root, rolled_back, seed=seed)
     rows, numbers = dump_tree(root)

@@ -12,9 +12,9 @@ import pytest
 import schedlang as sl
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal, Strategy
-from schedlang.search.models.cost_model import Example, Features, RandomModel, Scores
-from schedlang.search.tree.tree import Prior
-from schedlang.search.tree.tree_search import TreeSearch
+from schedlang.search.cost_model import Example, Features, RandomModel, Scores
+from schedlang.search.decision_tree import Prior
+from schedlang.search.tree_search import TreeSearch
 from schedlang.testing.spaces import (
     FRAGILE,
     HOPELESS,

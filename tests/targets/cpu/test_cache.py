@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from schedlang.targets import Target, host
-from schedlang.targets.cpu import cache
+from schedlang.targets.cpu import backend
 
 MIB = 1 << 20
 
@@ -14,7 +14,7 @@ def planned(
     """The bytes for each CPU, with these caches by level and these groups by CPU."""
     monkeypatch.setattr(host, "cache_bytes", lambda cpu, level: sizes[level])
     monkeypatch.setattr(host, "shares_cache", lambda cpu, level: groups[cpu])
-    return cache.sweep_bytes(sorted(groups))
+    return backend.sweep_bytes(sorted(groups))
 
 
 def test_those_that_share_a_cache_empty_it_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,9 +32,9 @@ def test_a_machine_that_does_not_say_is_taken_for_large(monkeypatch: pytest.Monk
 
 def test_flushing_writes_all_of_it_on_every_cpu() -> None:
     target = Target("cpu")
-    flusher = cache.CacheFlusher(target.cpus, target.tvm_target())
+    flusher = backend.CacheFlusher(target.cpus, target.tvm_target())
     before = flusher.memory.numpy()
     assert before.shape[0] == target.cores
-    assert before.nbytes == target.cores * cache.sweep_bytes(target.cpus)
+    assert before.nbytes == target.cores * backend.sweep_bytes(target.cpus)
     flusher.flush()
     assert (flusher.memory.numpy() == before + 1).all()

@@ -14,7 +14,7 @@ from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.guard import children_of
-from schedlang.targets.worker.offspring import no_new_processes
+from schedlang.targets.worker.process_state import no_new_processes
 from tests.targets.programs import COPIES, from_body, matmul
 
 QUICK = TimingPolicy(min_repeats=1, max_repeats=2)

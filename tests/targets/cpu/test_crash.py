@@ -9,8 +9,8 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.preparation import crash_advice
-from schedlang.targets.worker.exit import describe_signal, explain_exit
+from schedlang.targets.pooled.preparation import crash_advice
+from schedlang.targets.worker.fault import describe_signal, explain_exit
 from tests.targets import programs
 from tests.targets.programs import indexed
 

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from schedlang.targets.cpu import guarded_memory
-from schedlang.targets.cpu.address_space import PAGE
-from schedlang.targets.cpu.guarded_memory import GuardedMemory
+from schedlang.targets.cpu.guarded_memory import PAGE, GuardedMemory
 from schedlang.tvm.codegen.runtime import ALIGNMENT
 
 RESERVED = 64 << 20

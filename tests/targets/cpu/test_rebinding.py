@@ -14,17 +14,16 @@ from schedlang.measurement import Candidate, Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
-from schedlang.targets.measure import in_process, preparation
 from schedlang.targets.measure.draws import plain_draw
-from schedlang.targets.measure.expected.large import LargePolicy
-from schedlang.targets.measure.expected.narrow import WideResults
-from schedlang.targets.measure.expected.reference import Reference
-from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.preparation import Preparation
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.right_results import Results, WideResults
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.work import Requests, Work, program_of
-from schedlang.targets.worker.request import Request
+from schedlang.targets.pooled import in_process, preparation
+from schedlang.targets.pooled.preparation import Preparation
+from schedlang.targets.pooled.unscheduled import LargePolicy
+from schedlang.targets.pooled.work import Requests, Work, program_of
+from schedlang.targets.worker.protocol import Request
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Argument, Workload
 from tests.targets import programs

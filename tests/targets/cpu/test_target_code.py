@@ -11,8 +11,8 @@ from tvm.script import from_source
 
 import schedlang as sl
 from schedlang.targets import BuildError, Target, host
-from schedlang.targets.cpu.assembly import generate_assembly
-from schedlang.targets.cpu.named import NAMED
+from schedlang.targets.cpu.features import NAMED
+from schedlang.targets.cpu.target import generate_assembly
 from schedlang.workloads import matmul
 
 _SCALABLE = """

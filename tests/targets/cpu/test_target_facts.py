@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from schedlang.targets import Target, host
-from schedlang.targets.cpu import features, limits
-from schedlang.targets.cpu.limits import Fact
+from schedlang.targets.cpu import features, resolve
+from schedlang.targets.cpu.resolve import Fact
 
 
 def _cache(root: Path, cpu: int, index: int, level: str, kind: str, size: str) -> Path:
@@ -66,12 +66,12 @@ def test_a_masked_feature_is_none_of_this_machine(monkeypatch: pytest.MonkeyPatc
 
 def test_a_system_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "find_cache", lambda *_, **__: None)
-    assumed = limits.limits_elsewhere("x86_64", frozenset())
-    limits._caches_of.cache_clear()
+    assumed = resolve.limits_elsewhere("x86_64", frozenset())
+    resolve._caches_of.cache_clear()
     try:
-        facts = limits.limits_here((0, 1, 2), assumed)
+        facts = resolve.limits_here((0, 1, 2), assumed)
     finally:
-        limits._caches_of.cache_clear()
+        resolve._caches_of.cache_clear()
     assert facts["cores"] == Fact(3, "affinity mask, one CPU a core (0, 1, 2)")
     assert facts["l1_bytes"] == Fact(32 << 10, "default, of another machine")
 
@@ -83,11 +83,11 @@ def test_a_machine_without_a_last_level(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(
         host, "find_cache", lambda cpu, level, **which: real(cpu, level, tmp_path, **which)
     )
-    limits._caches_of.cache_clear()
+    resolve._caches_of.cache_clear()
     try:
-        facts = limits.limits_here((7,), limits.limits_elsewhere("x86_64", frozenset()))
+        facts = resolve.limits_here((7,), resolve.limits_elsewhere("x86_64", frozenset()))
     finally:
-        limits._caches_of.cache_clear()
+        resolve._caches_of.cache_clear()
     assert facts["l2_bytes"] == Fact(512 << 10, str(place))
     assert facts["l3_bytes"] == Fact(512 << 10, "no cache of level 3: as the one before")
 

@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.errors import TargetError
 from schedlang.targets import Target, as_target, host
 from schedlang.targets.cpu import features
-from schedlang.targets.cpu.named import NAMED, NAMES
+from schedlang.targets.cpu.features import NAMED, NAMES
 from schedlang.targets.kinds import code_generator
 from schedlang.tvm import codegen
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import schedlang as sl
-from schedlang.workloads.operators.catalogue import matmul
+from schedlang.workloads.operators import matmul
 
 
 def tiled(

@@ -60,13 +60,13 @@ _CONTENTION = """
 import os
 import numpy as np, tvm
 from schedlang.measurement import Status
-from schedlang.targets.cuda.running.backend import CUDABackend
-from schedlang.targets.cuda.running.disturbances import gpu_contention
-from schedlang.targets.cuda.running.memory import DeviceMemory, GUARD_BYTES
-from schedlang.targets.cuda.running.neighbours import Neighbours
-from schedlang.targets.cuda.running.runtime import CUDARuntime
+from schedlang.targets.cuda.backend import CUDABackend
+from schedlang.targets.cuda.gpu_contention import gpu_contention
+from schedlang.targets.cuda.backend import DeviceMemory, GUARD_BYTES
+from schedlang.targets.cuda.gpu_contention import Neighbours
+from schedlang.targets.cuda.cuda_api import CUDARuntime
 from schedlang.targets.measure.timing import Timing
-from schedlang.measurement.fills import content, fills_for
+from schedlang.measurement.problem import content, fills_for
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen import device as devices
 

@@ -12,9 +12,8 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import reason_of
 from schedlang.targets.cuda import limits, report
-from schedlang.targets.cuda.limits import Limits, Reason
+from schedlang.targets.cuda.limits import Limits, Reason, occupancy
 from schedlang.targets.cuda.nvcc import Resources
-from schedlang.targets.cuda.residency import occupancy
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen.cuda_kernels import Kernel

@@ -10,13 +10,14 @@ from tvm.target import Target as TVMTarget
 import schedlang as sl
 from schedlang.errors import TargetError
 from schedlang.targets import as_target
-from schedlang.targets.cuda import availability, device, resolve
-from schedlang.targets.cuda.architectures import ARCHES
-from schedlang.targets.cuda.device import Device
+from schedlang.targets.cuda import attributes, cuda_api
+from schedlang.targets.cuda import target as cuda_target
+from schedlang.targets.cuda.attributes import ARCHES
+from schedlang.targets.cuda.cuda_api import Device
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.roofline import shortest_time
 from schedlang.testing.target import TargetContract
-from schedlang.workloads.operators.catalogue import matmul
+from schedlang.workloads.operators import matmul
 
 # What cuDeviceGetAttribute says of an H100 SXM; None stands for what it does not say.
 _H100 = {
@@ -56,9 +57,9 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
             raise TargetError(f"no GPU {index}")
         return found[index]
 
-    for module in (resolve, availability):
+    for module in (attributes, cuda_target):
         monkeypatch.setattr(module, "read_device", read)
-    monkeypatch.setattr(availability, "device_count", lambda: len(found))
+    monkeypatch.setattr(cuda_target, "device_count", lambda: len(found))
     return found
 
 
@@ -115,7 +116,7 @@ def test_another_gpu_is_not_the_target(gpus: list[Device]) -> None:
         sl.Target("cuda", arch="sm_90", sms=100).check_present()
     gpus.append(Device(1, "NVIDIA A100-SXM4-40GB", {**_H100, "major": 8, "sms": 108}))
     sl.Target("a100").check_present()
-    assert availability.find_device(sl.Target("a100")).index == 1
+    assert cuda_target.find_device(sl.Target("a100")).index == 1
     assert sl.Target("cuda", device=1).model == "a100"
 
 
@@ -158,7 +159,7 @@ def test_wrong_arguments_are_named(arguments: dict[str, object], message: str) -
         sl.Target(**{"name": "cuda", **arguments})
 
 
-@pytest.mark.skipif(device.device_count() > 0, reason="this machine has a GPU")
+@pytest.mark.skipif(cuda_api.device_count() > 0, reason="this machine has a GPU")
 def test_without_a_gpu_the_error_has_the_remedy() -> None:
     with pytest.raises(TargetError, match=r'no GPU|no CUDA driver.*Target\("cuda", arch="sm_90"\)'):
         sl.Target("cuda")

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from schedlang.measurement.disturbance import Disturbance, Sample
-from schedlang.targets.cpu.known_work import hashing, memory, reading
+from schedlang.targets.cpu.backend import hashing, memory, reading
+from schedlang.targets.measure.contention import Contention, KnownWork, Piece, Slowdown
 from schedlang.targets.measure.timing import Timing
-from schedlang.targets.measure.watching.contention import Contention, Slowdown
-from schedlang.targets.measure.watching.known_work import KnownWork, Piece
 
 
 class Seconds:

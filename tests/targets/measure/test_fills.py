@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schedlang.measurement.fills import NAN, content, fills_for
-from schedlang.targets.measure.verification.policy import FINAL_REPEATS, REPEATS
+from schedlang.measurement.problem import NAN, content, fills_for
+from schedlang.targets.measure.verification import FINAL_REPEATS, REPEATS
 from schedlang.tvm.codegen import device
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, bench_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedlang.targets.measure.verification.policy import (
+from schedlang.targets.measure.verification import (
     FINAL_REPEATS,
     REMOTE_FINAL_REPEATS,
     REPEATS,

@@ -11,7 +11,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import WorkloadError
 from schedlang.targets.measure.backend import Calls
-from schedlang.targets.measure.verification.policy import Repeats
+from schedlang.targets.measure.verification import Repeats
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, Bench, bench_of, reason
 from tests.targets.programs import from_body

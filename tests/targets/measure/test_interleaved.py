@@ -12,10 +12,10 @@ from tvm.ir import IRModule
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets import LocalCPU, TimingPolicy
-from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.pooled.interleaved import InterleavedTiming
+from schedlang.targets.pooled.work import Requests, Work
 from schedlang.targets.worker.pool import Slot
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.protocol import Reply, Request
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import ABORT, from_body, matmul, matmul_variant, scheduled_matmul
 

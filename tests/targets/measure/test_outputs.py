@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from tvm import te, tirx, topi
 
-from schedlang.targets.measure.expected.selected import numerics_of
-from schedlang.targets.measure.verify import compare
+from schedlang.targets.measure.numerics import compare, numerics_of
 from schedlang.tvm.codegen import compile_for_host
 from schedlang.workloads import from_script, from_te
 from schedlang.workloads.workload import Workload

@@ -15,12 +15,12 @@ from schedlang.measurement import Candidate, Status
 from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.packed import PackedProgram, PackingPlan, split_program
+from schedlang.targets.measure.calls import PackedProgram, PackingPlan, split_program
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.work import Work
+from schedlang.targets.pooled.work import Work
 from schedlang.targets.worker.fault import Fault
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.worker.protocol import Reply
 from schedlang.tuning.records import as_measurement, as_record, blank_record, packed_ahead
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.tvm.packing import with_weights
@@ -134,7 +134,7 @@ def test_a_plan_is_written_and_read() -> None:
 
 
 def test_large_packed_tensors_are_given_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedlang.targets.measure.packed._KEPT_ELEMENTS", 1)
+    monkeypatch.setattr("schedlang.targets.measure.calls._KEPT_ELEMENTS", 1)
     one, other = (bench.program(packed(workload())) for _ in range(2))
     for program in (one, other, one):
         assert bench.runner.run(program, QUICK, None, 1.2).verified

@@ -16,18 +16,17 @@ from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets import Target
 from schedlang.targets.cpu import guarded_memory
-from schedlang.targets.cpu.backend import CPUBackend, CPUProgram
-from schedlang.targets.cpu.cache import CacheFlusher
+from schedlang.targets.cpu.backend import CacheFlusher, CPUBackend, CPUProgram
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.in_process import InProcessWorker
+from schedlang.targets.measure.contention import Contention, Slowdown
 from schedlang.targets.measure.timing import Timing, TimingPolicy
-from schedlang.targets.measure.watching.contention import Contention, Slowdown
-from schedlang.targets.measure.work import run_header
+from schedlang.targets.pooled.in_process import InProcessWorker
+from schedlang.targets.pooled.work import run_header
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.process_state import FILES, THREADS
-from schedlang.targets.worker.request import Request
+from schedlang.targets.worker.protocol import Request
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_prim_func

@@ -12,13 +12,13 @@ from schedlang.measurement.problem import Problem
 from schedlang.targets import as_target
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.expected.problem import check_problem
-from schedlang.targets.measure.in_process import InProcessWorker
+from schedlang.targets.measure.problem_values import check_problem
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.work import run_header
+from schedlang.targets.pooled.in_process import InProcessWorker
+from schedlang.targets.pooled.work import run_header
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.process_state import FILES, THREADS
-from schedlang.targets.worker.request import Request
+from schedlang.targets.worker.protocol import Request
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_script

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from schedlang.measurement.tolerance import Tolerance
-from schedlang.targets.measure import verify
-from schedlang.targets.measure.verify import Numerics, compare, tolerance
+from schedlang.measurement.problem import Tolerance
+from schedlang.targets.measure import numerics
+from schedlang.targets.measure.numerics import Numerics, compare, tolerance
 
 RNG = np.random.default_rng(0)
 
@@ -151,8 +151,8 @@ def test_truth_values_that_come_from_numbers() -> None:
 def test_a_quick_look_finds_what_a_close_one_finds(
     dtype: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "_BLOCK", block)
-    limit, quick = tolerance(dtype, 64), verify._clearly_near
+    monkeypatch.setattr(numerics, "_BLOCK", block)
+    limit, quick = tolerance(dtype, 64), numerics._clearly_near
     ends = []
     for spread in (0.0, 0.5, 0.97, 1.03, 20.0):
         for given in (None, Tolerance(limit), Tolerance(0.0, 0.1)):
@@ -162,9 +162,9 @@ def test_a_quick_look_finds_what_a_close_one_finds(
                 got[4, 10] += 0.0 if special == 1.0 else special
                 want[4, 10] += special if special in (np.inf, 1.0) else 0.0
                 arrays = [got.astype(dtype)], [want.astype(dtype)], [dtype], Numerics(64)
-                monkeypatch.setattr(verify, "_clearly_near", quick)
+                monkeypatch.setattr(numerics, "_clearly_near", quick)
                 ends.append(compare(*arrays, (given,)))
-                monkeypatch.setattr(verify, "_clearly_near", lambda *_: False)
+                monkeypatch.setattr(numerics, "_clearly_near", lambda *_: False)
                 assert compare(*arrays, (given,)) == ends[-1]
     assert None in ends and any(ends)
 
@@ -172,9 +172,9 @@ def test_a_quick_look_finds_what_a_close_one_finds(
 def test_a_quick_look_is_enough_for_what_is_clearly_near() -> None:
     want = RNG.uniform(-1, 1, 1000).astype("float32")
     near = want + np.float32(1e-7)
-    assert verify._clearly_near(near, want, "float32", Tolerance(1e-5))
-    assert not verify._clearly_near(near, want, "float32", Tolerance(1e-8))
-    assert not verify._clearly_near(near * np.float32(np.inf), want, "float32", Tolerance(1.0))
+    assert numerics._clearly_near(near, want, "float32", Tolerance(1e-5))
+    assert not numerics._clearly_near(near, want, "float32", Tolerance(1e-8))
+    assert not numerics._clearly_near(near * np.float32(np.inf), want, "float32", Tolerance(1.0))
     large = np.full(10, 3e38, "float32")
-    assert not verify._clearly_near(-large, large, "float32", Tolerance(0.1))
-    assert not verify._clearly_near(large / 2, large, "float32", Tolerance(0.1))
+    assert not numerics._clearly_near(-large, large, "float32", Tolerance(0.1))
+    assert not numerics._clearly_near(large / 2, large, "float32", Tolerance(0.1))

@@ -22,10 +22,10 @@ from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.modules import pack_ahead
 from schedlang.targets import Target
-from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.rpc import executor as rpc_executor
+from schedlang.targets.pooled.unscheduled import LargePolicy
 from schedlang.targets.rpc import launch as rpc_launch
+from schedlang.targets.rpc import measurer as rpc_measurer
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
 from schedlang.tvm import rpc as tvm_rpc
@@ -154,7 +154,7 @@ def test_candidates_that_crash_their_servers_again_and_again(
 def test_a_server_that_hangs(
     strict: RPC, servers: list[Service], good: IRModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc_executor, "_CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(rpc_measurer, "_CONNECT_SECONDS", 1.0)
     assert all(m.ok for m in measured(strict, good, good).values())
     before = strict.runs.copy()
     os.killpg(servers[0].pid, signal.SIGSTOP)

@@ -10,11 +10,10 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU
-from schedlang.targets.pooled.stages import Stages
-from schedlang.targets.worker import build_timeout
-from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.targets.pooled import stages
+from schedlang.targets.pooled.stages import BuildTimeout, Stages
 from schedlang.targets.worker.pool import Slot
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.worker.protocol import Reply
 from schedlang.workloads import matmul as plain_matmul
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import from_body, matmul, scheduled_matmul
@@ -117,7 +116,7 @@ def test_large_code_is_not_built_and_costs_no_worker(
     workload: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the first, and decided on when the size of others is known."""
-    monkeypatch.setattr(build_timeout, "_LEAST_SIZE", 500)
+    monkeypatch.setattr(stages, "_LEAST_SIZE", 500)
     modules = [from_body(LARGE), *(scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8))]
     with LocalCPU(workload, workers=1) as measurer:
         candidates = [Candidate(number, module) for number, module in enumerate(modules)]
@@ -135,7 +134,7 @@ def test_large_code_is_not_built_and_costs_no_worker(
 def test_where_all_code_is_large_it_is_built(
     workload: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_timeout, "_LEAST_SIZE", 1)
+    monkeypatch.setattr(stages, "_LEAST_SIZE", 1)
     modules = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8, 16, 32)]
     with LocalCPU(workload, workers=1) as measurer:
         candidates = [Candidate(number, module) for number, module in enumerate(modules)]
@@ -146,7 +145,7 @@ def test_large_code_is_built_when_the_others_have_run(
     workload: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its build may take most of the time that a call has left."""
-    monkeypatch.setattr(build_timeout, "_LEAST_SIZE", 500)
+    monkeypatch.setattr(stages, "_LEAST_SIZE", 500)
     done: list[tuple[str, int]] = []
     built, ran = Stages._built, Stages._ran
 

@@ -77,7 +77,7 @@ def test_a_killed_parent_leaves_nothing(
             sys.executable,
             "-c",
             "import time\n"
-            "from schedlang.targets.worker.children import start_child, worker_environment\n"
+            "from schedlang.targets.worker.process import start_child, worker_environment\n"
             f"child = start_child({name!r}, worker_environment(1))\n"
             "time.sleep(600)\n",
         ],
@@ -172,7 +172,7 @@ except ImportError:
 
 def test_without_a_guard_a_worker_ends_with_its_input(environment: dict[str, str]) -> None:
     """As on systems other than Linux."""
-    code = "from schedlang.targets.worker.dispatcher import serve\nserve(print)"
+    code = "from schedlang.targets.worker.protocol import serve\nserve(print)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=b"", env=environment, capture_output=True
     )

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from schedlang.targets.worker import children, forking, nursery
-from schedlang.targets.worker.child import Child, descendants
+from schedlang.targets.worker import forking, nursery
+from schedlang.targets.worker import process as worker_process
+from schedlang.targets.worker.forking import Child, descendants
 from schedlang.targets.worker.guard import children_of
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from tests.processes import wait_for
@@ -62,7 +63,7 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[s
 
 
 def start() -> Child:
-    return children.start_child("telling", children.worker_environment(1))
+    return worker_process.start_child("telling", worker_process.worker_environment(1))
 
 
 def heard(child: Child) -> dict[str, Any]:
@@ -146,7 +147,8 @@ def test_who_does_not_listen_is_told_later(tiny_worker: str, tmp_path: Path) -> 
     """250 workers begin and end, unheard: the socket holds fewer than 300 reports."""
     (tmp_path / f"{tiny_worker}.py").write_text("raise SystemExit(3)")
     started = [
-        children.start_child(tiny_worker, children.worker_environment(1)) for _ in range(250)
+        worker_process.start_child(tiny_worker, worker_process.worker_environment(1))
+        for _ in range(250)
     ]
     assert wait_for(lambda: all(child.stdout.read() == b"" for child in started))
     assert wait_for(lambda: all(child.has_ended for child in started))
@@ -167,7 +169,7 @@ def test_a_worker_has_the_environment_and_the_folder_of_its_start(
     found = tell()
     assert nurseries() == before
     assert "A_USER_S" not in found["variables"] and len(found["variables"]["ANOTHER"]) == 100_000
-    assert found["variables"] == children.worker_environment(1)
+    assert found["variables"] == worker_process.worker_environment(1)
     assert found["folder"] == str(tmp_path)
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -243,7 +245,7 @@ def test_the_processes_of_a_killed_guard_end(tiny_worker: str, tmp_path: Path) -
     (tmp_path / f"{tiny_worker}.py").write_text(
         "import os\nos.system('setsid sleep 600 &')\nos.write(1, b'x')\nos.read(0, 1)\n"
     )
-    child = children.start_child(tiny_worker, children.worker_environment(1))
+    child = worker_process.start_child(tiny_worker, worker_process.worker_environment(1))
     assert wait_for(lambda: bool(child.stdout.read()))
     (known,) = nurseries()
     assert isinstance(child, forking._Forked) and not child.has_ended and child.guard is not None

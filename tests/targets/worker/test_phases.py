@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from schedlang.measurement import Candidate
-from schedlang.measurement.phase import check_phases
-from schedlang.targets.measure.work import Work
-from schedlang.targets.worker.dispatcher import Dispatcher
+from schedlang.measurement.clock import check_phases
+from schedlang.targets.pooled.work import Work
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.protocol import Dispatcher, Reply, Request
 
 # Tells what it is asked to tell, or ends. It speaks the protocol without schedlang.
 WORKER = """

@@ -13,7 +13,7 @@ import pytest
 from schedlang.targets.worker import pool as pools
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.process import WorkerProcess, wait_any
-from schedlang.targets.worker.request import Request
+from schedlang.targets.worker.protocol import Request
 
 
 @dataclass

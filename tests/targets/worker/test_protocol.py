@@ -5,8 +5,7 @@ import struct
 
 import pytest
 
-from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, read_request
-from schedlang.targets.worker.request import Request
+from schedlang.targets.worker.protocol import Decoder, ProtocolError, Request, encode, read_request
 
 REQUESTS = [
     Request({"request": "build", "id": 1, "text": "ünï"}, (b"", b"\x00\xff" * 300)),

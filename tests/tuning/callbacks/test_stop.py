@@ -14,7 +14,7 @@ import schedlang as sl
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.targets.roofline import bytes_of, peak_of
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.trial import Gain, Trial
+from schedlang.tuning.leaderboard import Gain, Trial
 from tests.tuning.fake_time import FakeTime
 from tests.tuning.scripted import Scripted
 from tests.tuning.test_budgets import Pretends

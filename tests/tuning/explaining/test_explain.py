@@ -13,8 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.measurement.finals import choose
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.explaining.explanation import DecisionEffect
-from schedlang.tuning.explaining.limits import _is_number
+from schedlang.tuning.explaining import DecisionEffect, _is_number
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import Best
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from schedlang.tuning.explaining.importance import FEWEST, importance
+from schedlang.tuning.decision_importance import FEWEST, importance
 
 COUNT = 120
 

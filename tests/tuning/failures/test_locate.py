@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlang.tuning.failures.locate import Located, locate
+from schedlang.tuning.failing_prefix import Located, locate
 
 GOOD, BAD, UNKNOWN = "g", "b", "?"
 VERDICTS = {GOOD: False, BAD: True, UNKNOWN: None}

@@ -12,7 +12,7 @@ from schedlang.database import Database
 from schedlang.errors import DatabaseError
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.hosts import Driving
-from schedlang.tuning.hosts.judge import Judge
+from schedlang.tuning.hosts.host_speed import Judge
 from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Reply
 
 NOT_VERIFIED = SimpleNamespace(verified=False)

@@ -9,7 +9,7 @@ import pytest
 
 from schedlang.testing.executors import check, tuned
 from schedlang.tuning.hosts import Hosts, HostWarning
-from schedlang.tuning.hosts.judge import Judge
+from schedlang.tuning.hosts.host_speed import Judge
 
 
 def seen(judge: Judge, name: str, *rates: float) -> None:

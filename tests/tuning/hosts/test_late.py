@@ -12,13 +12,13 @@ from schedlang.database.parts import RunPart
 from schedlang.errors import HostError
 from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.frames import deflate
-from schedlang.tuning.hosts.judge import HostWarning
+from schedlang.tuning.hosts.host_speed import HostWarning
 from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, Order, Reply
 from tests.database.plausible import make_run
 from tests.tuning.fake_time import Played
 from tests.tuning.hosts.test_messages import an_order
 
-pytestmark = pytest.mark.filterwarnings("ignore::schedlang.tuning.hosts.judge.HostWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::schedlang.tuning.hosts.host_speed.HostWarning")
 
 
 class Held(Executor):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schedlang.database import Ask, RunDetails
 from schedlang.database.parts import RunPart, records_to_json
 from schedlang.errors import HostError
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.clock import Phase
 from schedlang.tuning.hosts.frames import deflate, pack, unpack
 from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Block, Order, Reply, State
 from tests.database.plausible import make_details, make_record, make_run

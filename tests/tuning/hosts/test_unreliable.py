@@ -18,7 +18,7 @@ from tests.database.plausible import make_run
 from tests.tuning.fake_time import Played
 from tests.tuning.hosts.test_messages import an_order
 
-pytestmark = pytest.mark.filterwarnings("ignore::schedlang.tuning.hosts.judge.HostWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::schedlang.tuning.hosts.host_speed.HostWarning")
 
 ORDERS = 24
 

@@ -14,11 +14,9 @@ from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import CoreUse, Disturbance
-from schedlang.targets.core_watch import CoreWatch
-from schedlang.tuning.live import LiveView
-from schedlang.tuning.live.notebook import html_of
-from schedlang.tuning.live.snapshot import Snapshot, duration
-from schedlang.tuning.live.terminal import View
+from schedlang.targets.core_use import CoreWatch
+from schedlang.tuning.session.live_view import LiveView, View
+from schedlang.tuning.session.screen import Snapshot, duration, html_of
 
 WHOLE = Snapshot(
     "tuning conv2d[3x3]",

@@ -17,7 +17,7 @@ from schedlang.database.programs import Unreadable, put_program
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Measurer, Status, as_measurer
 from schedlang.targets import CPUTarget, host
-from schedlang.tuning.lookup.leads import Lead, leads, recorded_elsewhere
+from schedlang.tuning.lookup.relatives import Lead, leads, recorded_elsewhere
 from tests.metaschedule.records import record_of
 from tests.tuning.scripted import Scripted
 

@@ -14,7 +14,7 @@ import pytest
 import schedlang as sl
 from schedlang.search import Evolutionary, Random
 from schedlang.targets import TimingPolicy
-from schedlang.tuning.resume.identity import _Describer, identity
+from schedlang.tuning.identity import _Describer, identity
 
 TILES = (8, 16)
 
@@ -152,7 +152,7 @@ def test_functions_that_name_each_other_are_described_once(
 
 def test_another_process_finds_the_same() -> None:
     code = (
-        "import schedlang as sl; from schedlang.tuning.resume.identity import identity; "
+        "import schedlang as sl; from schedlang.tuning.identity import identity; "
         "print(identity(sl.default_space('cpu'), {'a', 'b', 'c'}, 3))"
     )
     found = {

@@ -14,8 +14,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.targets import toolchain_key
-from schedlang.tuning.resume.identity import _VERSION, _Describer, identity
-from schedlang.tuning.resume.own_code import digests_of_files
+from schedlang.tuning.identity import _VERSION, _Describer, digests_of_files, identity
 from tests.spaces.programs import product, tile
 
 NAMES = ("mine_space", "mine_helpers", "mine_deeper", "mine_package")

@@ -15,12 +15,12 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.database import Database
-from schedlang.database.owner import is_alive, this_process
+from schedlang.database.sqlite.file import is_alive, this_process
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search import CoordinateDescent, Evolutionary, Random, Strategy
 from schedlang.tuning import InterruptedWarning
-from schedlang.tuning.resume.ending import Ending
+from schedlang.tuning.session.ending import Ending
 from tests.crash.tuner import Replayed
 from tests.tuning.fake_time import FakeTime
 
@@ -238,7 +238,7 @@ def test_a_strategy_that_cannot_go_on_says_what_to_give(database: Database) -> N
 def test_a_state_that_could_not_be_read_back_is_not_stored(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedlang.tuning.resume.journal.LONGEST_STATE", 100)
+    monkeypatch.setattr("schedlang.tuning.session.journal.LONGEST_STATE", 100)
     with pytest.warns(InterruptedWarning):
         tune(database, Counted(20), search=Evolutionary)
     assert [run.state for run in database.runs()] == [""]

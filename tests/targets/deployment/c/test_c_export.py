@@ -19,7 +19,7 @@ from tvm.script import from_source
 import schedlang as sl
 from schedlang.targets import BuildError, CError, CPUTarget, LibraryError, Target, export_c, host
 from schedlang.targets.cpu import features
-from schedlang.targets.deployment.identifiers import identifiers
+from schedlang.targets.deployment.signature import identifiers
 from tests.targets.deployment import modules
 from tests.targets.deployment.conftest import A, B
 from tests.targets.odd_names import GROUPS
@@ -310,7 +310,7 @@ def test_a_header_of_the_user_s_is_kept(tmp_path: Path) -> None:
 
 def test_the_library_knows_all_features_that_targets_record() -> None:
     """What it does not know counts as present."""
-    text = files("schedlang.targets.deployment.c").joinpath("runtime.c").read_text()
+    text = files("schedlang.targets.deployment").joinpath("runtime.c").read_text()
     known = set(re.findall(r'\{"([\w.-]+) ", ', text))
     assert known == features.KNOWN
 

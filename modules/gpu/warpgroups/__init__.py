@@ -1,1 +1,0 @@
-"""Matrix products of warpgroups: Hopper's wgmma."""

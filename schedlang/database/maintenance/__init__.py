@@ -1,1 +1,0 @@
-"""Merging, pruning, comparing and summarising databases."""

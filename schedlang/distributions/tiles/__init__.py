@@ -1,1 +1,0 @@
-"""Divisors, factorizations, moves and weights, shared by the tile distributions."""

@@ -1,1 +1,0 @@
-"""The numbers behind charts and reports, computed from a ``RunHistory``."""

@@ -1,1 +1,0 @@
-"""Surveys: all programs of a space are measured."""

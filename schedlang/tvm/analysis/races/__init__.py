@@ -1,1 +1,0 @@
-"""Parallel loops: whether threads can change what a program computes."""

@@ -1,1 +1,0 @@
-"""Programs as graphs, and their canonical forms."""

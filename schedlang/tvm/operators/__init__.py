@@ -1,1 +1,0 @@
-"""The standard operators as tensor expressions; ``schedlang.workloads`` makes workloads of them."""

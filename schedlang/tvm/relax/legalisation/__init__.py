@@ -1,1 +1,0 @@
-"""What Relax operators compute where TVM's own legalisation is wrong, imprecise or missing."""

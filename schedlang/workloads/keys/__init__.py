@@ -1,1 +1,0 @@
-"""Structural keys: equal for programs that compute the same, or that may share schedules."""

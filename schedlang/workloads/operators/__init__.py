@@ -1,1 +1,0 @@
-"""Operators by name, from matrix products to fused blocks."""

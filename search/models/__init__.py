@@ -1,1 +1,0 @@
-"""Cost models, and how they are taught."""

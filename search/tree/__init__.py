@@ -1,1 +1,0 @@
-"""Single-player tree search."""

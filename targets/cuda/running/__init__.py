@@ -1,1 +1,0 @@
-"""How programs run on a GPU: its memory, its clock, its errors, and who else uses it."""

@@ -1,1 +1,0 @@
-"""Comparing what candidates compute with the right results: which of them, how often, and how."""

@@ -1,1 +1,0 @@
-"""Whether other work disturbs the machine while programs are timed."""

@@ -2,6 +2,6 @@
 
 from schedlang.report.comparison import Best, Comparison, compare
 from schedlang.report.shapes import write_shapes
-from schedlang.report.write import write, write_comparison
+from schedlang.report.writing import write, write_comparison
 
 __all__ = ["Best", "Comparison", "compare", "write", "write_comparison", "write_shapes"]

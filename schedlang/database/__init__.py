@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from schedlang.database.database import Database, open_database, opened_database
+from schedlang.database.database import Database
 from schedlang.database.history import RunHistory
+from schedlang.database.opening import open_database, opened_database
 from schedlang.database.past_runs import history
 from schedlang.database.ranking import Timing, best_first, timing_in, timing_of
 from schedlang.database.record import FinalsEntry, Record

@@ -13,37 +13,10 @@ from typing import Self
 
 from schedlang.database.record import FinalsEntry, Record, check_sizes
 from schedlang.database.run import Ask, Run, RunDetails, check_notes, check_tags
+from schedlang.database.sqlite import rows, run_tables
 from schedlang.database.sqlite.connection import AMONG, SQLiteConnection
 from schedlang.database.sqlite.file import OWNED_RUNS
-from schedlang.database.sqlite.place import IN_MEMORY, check_name, check_no_uri
-from schedlang.database.sqlite.rows import (
-    INSERT_FINAL,
-    INSERT_RECORD,
-    INSERT_RUN,
-    SELECT_ASKS,
-    SELECT_FINALS,
-    SELECT_OLD_RECORDS,
-    SELECT_OLD_RUN,
-    SELECT_RECORDS,
-    SELECT_RUN,
-    ask_of,
-    conditions,
-    final_of,
-    final_row,
-    provenance_text,
-    record_of,
-    row_of,
-    run_of,
-    run_row,
-    texts_of,
-)
-from schedlang.database.sqlite.run_tables import (
-    add_details,
-    claim_programs,
-    end_claims,
-    read_details,
-    remove_details,
-)
+from schedlang.database.sqlite.place import IN_MEMORY, check_no_uri
 from schedlang.database.sqlite.schema import (
     FROZEN_ID,
     WITH_DETAILS,
@@ -101,12 +74,12 @@ class Database:
         stored = []
         # A copy of the file without its journal tells that a run was in progress, and nothing else.
         with self._connection.writing(through=not self._in_progress(records)):
-            texts = [provenance_text(one.provenance) for one in records]
+            texts = [rows.provenance_text(one.provenance) for one in records]
             kept = {text: self._keep_provenance(text) for text in dict.fromkeys(texts)}
             measured: dict[int, list[str]] = {}
             for record, text in zip(records, texts, strict=True):
                 cursor = self._connection.execute(
-                    INSERT_RECORD, row_of(record, kept[text], self._connection.pack)
+                    rows.INSERT_RECORD, rows.row_of(record, kept[text], self._connection.pack)
                 )
                 stored.append(dataclasses.replace(record, id=cursor.lastrowid))
                 if record.run_id is not None:
@@ -135,7 +108,7 @@ class Database:
         ``after`` skips the records up to this id: with ``limit``, many records are read in parts.
         """
         _check_at_least_zero("limit", limit)
-        where, values = conditions(
+        where, values = rows.conditions(
             workload_key, target_key, toolchain_key, status, program_key, run_id, after
         )
         return self._records(
@@ -156,7 +129,7 @@ class Database:
         With ``verified``, only records whose results were compared count.
         """
         _check_at_least_zero("n", n)
-        where, values = conditions(workload_key, target_key, toolchain_key)
+        where, values = rows.conditions(workload_key, target_key, toolchain_key)
         compared = " AND verified" if verified else ""
         return self._records(
             f"{where} AND latency IS NOT NULL{compared} ORDER BY latency, record.id LIMIT ?",
@@ -171,13 +144,13 @@ class Database:
         status: Status | None = None,
     ) -> int:
         """Return the number of records that match all that is given."""
-        where, values = conditions(workload_key, target_key, toolchain_key, status)
+        where, values = rows.conditions(workload_key, target_key, toolchain_key, status)
         ((count,),) = self._connection.rows(f"SELECT count(*) FROM record{where}", values)
         return int(count)
 
     def target_keys(self, workload_key: str) -> list[str]:
         """Return the keys of the machines that have an OK record of a workload, in their order."""
-        where, values = conditions(workload_key, status=Status.OK)
+        where, values = rows.conditions(workload_key, status=Status.OK)
         sql = f"SELECT DISTINCT target_key FROM record{where} ORDER BY target_key"
         return [str(key) for (key,) in self._connection.rows(sql, values)]
 
@@ -206,7 +179,7 @@ class Database:
         entries = list(entries)
         with self._connection.writing(through=True):
             for entry in entries:
-                self._connection.execute(INSERT_FINAL, final_row(entry))
+                self._connection.execute(rows.INSERT_FINAL, rows.final_row(entry))
 
     def finals(
         self,
@@ -220,9 +193,9 @@ class Database:
         """
         if not self._has(WITH_FINALS):
             return []
-        where, values = conditions(workload_key, target_key, toolchain_key)
-        sql = f"{SELECT_FINALS}{where} ORDER BY final.id"
-        return self._connection.read(final_of, "record", sql, values)
+        where, values = rows.conditions(workload_key, target_key, toolchain_key)
+        sql = f"{rows.SELECT_FINALS}{where} ORDER BY final.id"
+        return self._connection.read(rows.final_of, "record", sql, values)
 
     @contextmanager
     def transaction(self, *, through: bool = True) -> Iterator[None]:
@@ -301,7 +274,9 @@ class Database:
     def add_run(self, run: Run) -> Run:
         """Store a run that begins; return it with its id."""
         with self._connection.writing(through=True):
-            cursor = self._connection.execute(INSERT_RUN, run_row(run, self._connection.pack))
+            cursor = self._connection.execute(
+                rows.INSERT_RUN, rows.run_row(run, self._connection.pack)
+            )
         return dataclasses.replace(run, id=cursor.lastrowid)
 
     def find_run(self, identity: str) -> Run | None:
@@ -332,8 +307,8 @@ class Database:
         """
         with self._connection.writing(through=True):
             self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
-            end_claims(self._connection, run_id)
-            remove_details(self._connection, run_id)
+            run_tables.end_claims(self._connection, run_id)
+            run_tables.remove_details(self._connection, run_id)
             cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
             if cursor.rowcount:
                 self._connection.execute(
@@ -351,7 +326,7 @@ class Database:
                 "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
             )
             if cursor.rowcount:
-                end_claims(self._connection, run_id)
+                run_tables.end_claims(self._connection, run_id)
             return cursor.rowcount == 1
 
     def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
@@ -363,7 +338,7 @@ class Database:
         (``schedlang.database.sqlite.file``). Nothing happens when the run was deleted meanwhile.
         """
         with self._connection.writing():
-            return claim_programs(self._connection, run_id, program_keys)
+            return run_tables.claim_programs(self._connection, run_id, program_keys)
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
         """Append a question that a run asks its search.
@@ -378,8 +353,8 @@ class Database:
 
     def asks(self, run_id: int) -> list[Ask]:
         """Return what a run asked its search, in order."""
-        sql = f"{SELECT_ASKS} WHERE run_id = ? ORDER BY id"
-        return self._connection.read(ask_of, "run", sql, [run_id])
+        sql = f"{rows.SELECT_ASKS} WHERE run_id = ? ORDER BY id"
+        return self._connection.read(rows.ask_of, "run", sql, [run_id])
 
     def set_notes(
         self, run_id: int, notes: str | None = None, tags: Iterable[str] | None = None
@@ -403,14 +378,18 @@ class Database:
         was deleted meanwhile.
         """
         with self._connection.writing():
-            add_details(self._connection, run_id, details)
+            run_tables.add_details(self._connection, run_id, details)
 
     def details(self, run_id: int) -> RunDetails:
         """Return the details of a run; empty where nothing is stored.
 
         Deleting a record deletes those of its trial.
         """
-        return read_details(self._connection, run_id) if self._has(WITH_DETAILS) else RunDetails()
+        return (
+            run_tables.read_details(self._connection, run_id)
+            if self._has(WITH_DETAILS)
+            else RunDetails()
+        )
 
     def close(self) -> None:
         """Release the storage; safe to call twice."""
@@ -447,48 +426,18 @@ class Database:
         return bool(owned == len(numbers))
 
     def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
-        select = SELECT_RECORDS if self._has(WITH_DISTURBANCE) else SELECT_OLD_RECORDS
-        return self._connection.read(record_of, "record", select + clauses, values)
+        select = rows.SELECT_RECORDS if self._has(WITH_DISTURBANCE) else rows.SELECT_OLD_RECORDS
+        return self._connection.read(rows.record_of, "record", select + clauses, values)
 
     def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
-        select = SELECT_RUN if self._has(WITH_DETAILS) else SELECT_OLD_RUN
-        return self._connection.read(run_of, "run", f"{select} {clauses}", values)
+        select = rows.SELECT_RUN if self._has(WITH_DETAILS) else rows.SELECT_OLD_RUN
+        return self._connection.read(rows.run_of, "run", f"{select} {clauses}", values)
 
     def _programs(
         self, columns: Sequence[str], where: str, values: Sequence[object]
     ) -> list[tuple[str, ...]]:
         sql = f"SELECT {', '.join(columns)}, id FROM workload WHERE {where} ORDER BY id"
-        return self._connection.read(partial(texts_of, columns), "program", sql, values)
-
-
-def open_database(
-    where: Database | str | os.PathLike[str] | None = None, *, read_only: bool = False
-) -> Database:
-    """Open the database at a path, or return one that is given; None makes one in memory.
-
-    Raises ``DatabaseError`` when the file cannot be opened, ``TypeError`` for anything else.
-    """
-    if isinstance(where, Database):
-        return where
-    if where is None:
-        return Database()
-    if isinstance(where, str | os.PathLike):
-        check_name(where)
-        return Database(where, read_only=read_only)
-    raise TypeError(f"a database is a path, a Database or None, not a {type(where).__name__}")
-
-
-@contextmanager
-def opened_database(
-    where: Database | str | os.PathLike[str] | None, *, read_only: bool = False
-) -> Iterator[Database]:
-    """Open a database for a ``with`` as ``open_database`` does; one that is given stays open."""
-    database = open_database(where, read_only=read_only)
-    try:
-        yield database
-    finally:
-        if database is not where:
-            database.close()
+        return self._connection.read(partial(rows.texts_of, columns), "program", sql, values)
 
 
 def _check_at_least_zero(name: str, value: int | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.database.database import Database, opened_database
+from schedlang.database.database import Database
 from schedlang.database.history import (
     FINALS,
     REJECTIONS,
@@ -18,6 +18,7 @@ from schedlang.database.history import (
     UNSCHEDULED_LATENCY,
     RunHistory,
 )
+from schedlang.database.opening import opened_database
 from schedlang.database.ranking import Timing
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import (

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from contextlib import ExitStack
 from functools import lru_cache
 
 from schedlang.database import Record, RunHistory
-from schedlang.database.database import Database, open_database
-from schedlang.errors import DatabaseError, SchedlangError, UnreadableWarning, WorkloadError
+from schedlang.database.database import Database
+from schedlang.errors import SchedlangError, UnreadableWarning, WorkloadError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.printed import first_line, listed
 from schedlang.tvm import errors
@@ -146,22 +144,3 @@ def replayed(
     if unreadable is not None and first is not None:
         unreadable.note_record(record, first)
     return None
-
-
-# -- Opening a database that has to be there, to look something up --------------------------------
-
-
-def opened_for_reading(
-    database: Database | str | os.PathLike[str] | None, stack: ExitStack
-) -> Database:
-    """Return a database; a file is open until ``stack`` closes. DatabaseError without a file."""
-    if isinstance(database, Database):
-        return database
-    if database is None:
-        raise DatabaseError("give the database to look in: a path or a Database")
-    if isinstance(database, str | os.PathLike) and not os.path.exists(database):
-        raise DatabaseError(
-            f"database {os.fspath(database)}: there is no such file to read; tune(..., "
-            f"database={os.fspath(database)!r}) makes it and puts its records there"
-        )
-    return stack.enter_context(open_database(database, read_only=True))

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from schedlang.database import Database, Record
-from schedlang.database.programs import Unreadable, opened_for_reading
+from schedlang.database.opening import opened_for_reading
+from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
 from schedlang.formats.python import statement
 from schedlang.instructions.instruction import Instruction, Line

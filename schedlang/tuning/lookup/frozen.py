@@ -12,7 +12,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from schedlang.database import Database, Record, best_first
-from schedlang.database.programs import Unreadable, opened_for_reading, replayed
+from schedlang.database.opening import opened_for_reading
+from schedlang.database.programs import Unreadable, replayed
 from schedlang.database.sqlite.place import BESIDE, beside, check_name
 from schedlang.database.sqlite.schema import FROZEN_ID
 from schedlang.errors import DatabaseError

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Database, Record
-from schedlang.database.programs import Unreadable, opened_for_reading
+from schedlang.database.opening import opened_for_reading
+from schedlang.database.programs import Unreadable
 from schedlang.errors import DatabaseError, TargetError, WorkloadError
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target

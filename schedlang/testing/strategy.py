@@ -10,6 +10,7 @@ Nothing is compiled or run: outcomes are made up from the proposed trace.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -369,8 +370,12 @@ class StrategyContract:
 
 # -- The present test again in a fresh process, where hashes of text differ -----------------------
 
-RESULT_FILE = "SCHEDLANG_RESULT_FILE"
-"""Set in the fresh process: the path to which it writes its result."""
+RESULTS = "SCHEDLANG_RESULTS"
+"""Set in the fresh process: the folder to which its tests write their results."""
+
+# The folder with the results of a fresh process, for each group of tests that ran in one.
+_Folders = dict[tuple[str, str, str], Path]
+_FOLDERS = pytest.StashKey[_Folders]()
 
 
 def check_in_fresh_process(
@@ -379,21 +384,42 @@ def check_in_fresh_process(
     folder: Path,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Fail unless the present test, run alone in a fresh process, computes the same result.
+    """Fail unless the present test computes the same result in a fresh process.
 
-    ``result`` consists of JSON values. In the fresh process this function only writes it down.
+    ``result`` consists of JSON values. All tests of a file that have this one's name, of which only
+    classes and parameters differ, share a fresh process; there this function only writes results.
     """
-    if RESULT_FILE in os.environ:
-        Path(os.environ[RESULT_FILE]).write_text(json.dumps(result))
+    name = f"{hashlib.sha256(request.node.nodeid.encode()).hexdigest()}.json"
+    if RESULTS in os.environ:
+        Path(os.environ[RESULTS], name).write_text(json.dumps(result))
         return
-    path = folder / "result.json"
-    config = request.config
-    command = [sys.executable, "-m", "pytest", request.node.nodeid, f"--rootdir={config.rootpath}"]
+    test = getattr(request.node, "originalname", "") or request.node.name
+    found = request.config.stash.setdefault(_FOLDERS, {})
+    group = str(request.path), test, json.dumps(dict(environment or {}), sort_keys=True)
+    said = ""
+    if group not in found or not (found[group] / name).exists():
+        found[group] = folder
+        said = _run_in_fresh_process(
+            request.config, [f"{request.path}", "-k", test], folder, environment
+        )
+    path = found[group] / name
+    assert path.exists(), said
+    assert json.loads(path.read_text()) == result
+
+
+def _run_in_fresh_process(
+    config: pytest.Config,
+    tests: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None,
+) -> str:
+    """Run tests, which write their results to a folder; return what pytest prints."""
+    command = [sys.executable, "-m", "pytest", *tests, f"--rootdir={config.rootpath}"]
     if config.inipath is not None:
         command += ["-c", str(config.inipath)]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     changed = {
-        RESULT_FILE: str(path),
+        RESULTS: str(folder),
         "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2",
         "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path])),
     }
@@ -404,5 +430,4 @@ def check_in_fresh_process(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(path.read_text()) == result
+    return done.stdout + done.stderr

@@ -17,7 +17,7 @@ from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Random
 from schedlang.spaces.space import Space
 from schedlang.testing import spaces
-from schedlang.testing.strategy import RESULT_FILE, StrategyContract
+from schedlang.testing.strategy import RESULTS, StrategyContract
 from schedlang.workloads.workload import Workload
 
 
@@ -234,7 +234,7 @@ def test_a_strategy_that_another_process_changes_fails(
     # The other process runs this very test, and only writes down its proposals.
     fails = (
         nullcontext()
-        if RESULT_FILE in os.environ
+        if RESULTS in os.environ
         else pytest.raises(AssertionError, match="At index")
     )
     with fails:

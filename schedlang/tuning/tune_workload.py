@@ -99,7 +99,7 @@ def tune(
         ``"all"``, or False.
     inputs: what programs run on: arrays for the arguments that are read (inputs and in-place ones),
         in order or by name, or a function ``f(rng)`` that returns them, called for each draw with
-        a ``numpy.random.Generator``. By default random values, see docs/tuning.md. Programs are
+        a ``numpy.random.Generator``. By default random values, see docs/measuring.md. Programs are
         verified on the given arrays only; records say so in their provenance.
     outputs: names of arguments that are written before they are read, where that cannot be proven:
         ``Workload.with_outputs`` has the rest, and makes what other functions take.

@@ -61,7 +61,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import schedlang as sl
-from schedlang.just_in_time import cache, choices
+from schedlang.just_in_time import kernel_cache, kernel_choices
 
 @sl.jit
 def dense(rows, width=16):
@@ -70,7 +70,7 @@ def dense(rows, width=16):
 if sys.argv[1] == "second":
     def refuse(*_, **__):
         raise AssertionError("it compiles, or chooses")
-    cache.KernelCache.build = choices.default_schedule = refuse
+    kernel_cache.KernelCache.build = kernel_choices.default_schedule = refuse
 a = np.eye(16, dtype="float32")
 print(dense(a, a).trace(), dense.explain(rows=16))
 """

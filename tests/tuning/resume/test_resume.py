@@ -268,7 +268,8 @@ def test_records_that_are_gone_are_measured_again(database: Database) -> None:
 
 
 def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
-    code = "from schedlang.database import owner; print(owner.this_process(), flush=True)"
+    code = "from schedlang.database.sqlite.file import this_process"
+    code += "; print(this_process(), flush=True)"
     code += "; input()"
     other = subprocess.Popen(
         [sys.executable, "-c", code],

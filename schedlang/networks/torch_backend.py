@@ -2,6 +2,7 @@
 
 torch finds ``backend`` by its name, and calls it with each graph that dynamo captured. A
 ``CapturedGraph`` is run by a compiled network where that gives what torch gives, and by torch
+elsewhere.
 """
 
 from __future__ import annotations

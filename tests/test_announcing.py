@@ -11,8 +11,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.lab.emulator.emulation import emulate
-from schedlang.printed import LOGGER, announced
 from schedlang.targets.cuda import nvcc
+from schedlang.terminal import LOGGER, announced
 from tests.tuning.scripted import Scripted
 
 

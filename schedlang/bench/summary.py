@@ -12,7 +12,7 @@ from schedlang.bench.measuring import SuiteRow
 from schedlang.bench.peers import COMPILED, EAGER, OURS
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import CONFIDENCE
-from schedlang.printed import table
+from schedlang.terminal import table
 
 
 @dataclass(frozen=True)

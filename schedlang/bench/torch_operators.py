@@ -28,10 +28,10 @@ import numpy as np
 
 from schedlang.errors import SchedlangError, WorkloadError
 from schedlang.naming.words import TORCH_DTYPES
-from schedlang.printed import redirected
 from schedlang.targets.measure.inputs import random_inputs
 from schedlang.targets.measure.numerics import compare, numerics_of
 from schedlang.targets.measure.timing import TimingPolicy, collect
+from schedlang.terminal import redirected
 from schedlang.workloads.operators import factory, short_name
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import typer
 
 import schedlang
 from schedlang.errors import VersionError
-from schedlang.printed import first_line, terminal_width
+from schedlang.printed import first_line
 from schedlang.requirements import FFI, TVM, fits, install_command, requirements, version_of
+from schedlang.terminal import terminal_width
 
 State = Literal["ok", "warn", "fail"]
 

@@ -26,7 +26,7 @@ from schedlang.cli.verb import FAILED, Answer, NothingFound, option_names, verb
 from schedlang.files import write_text
 from schedlang.naming.objects import UsageError, check_target, existing_file, misspelt, target_of
 from schedlang.naming.words import SCRIPT
-from schedlang.printed import one_line
+from schedlang.terminal import one_line
 
 
 class SpaceFiles(NamedTuple):

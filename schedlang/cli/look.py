@@ -25,7 +25,7 @@ from schedlang.cli.stored import (
 from schedlang.cli.verb import Answer, NothingFound, note, option_names, verb
 from schedlang.formats.document import stored_decisions
 from schedlang.naming.objects import UsageError, check_target, module_of, target_of, target_of_key
-from schedlang.printed import one_line
+from schedlang.terminal import one_line
 
 if TYPE_CHECKING:
     from schedlang.language.schedule import Schedule

@@ -16,7 +16,7 @@ from schedlang.cli.checks import DoctorCheck
 from schedlang.cli.stored import database_to_write, existing, opened
 from schedlang.cli.verb import FAILED, Answer, verb
 from schedlang.naming.objects import UsageError, check_target, target_of
-from schedlang.printed import table
+from schedlang.terminal import table
 
 if TYPE_CHECKING:
     from schedlang.database import Database

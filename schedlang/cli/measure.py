@@ -25,7 +25,8 @@ from schedlang.measurement.contest import Standing
 from schedlang.measurement.finals import DRIFT, Interval
 from schedlang.naming.objects import UsageError, target_of, target_of_key
 from schedlang.naming.programs import check_program, workload_of
-from schedlang.printed import nearest, one_line, table
+from schedlang.printed import nearest
+from schedlang.terminal import one_line, table
 from schedlang.tuning.options import SURVEY, TUNE, Option
 
 if TYPE_CHECKING:

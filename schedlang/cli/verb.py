@@ -22,7 +22,7 @@ import typer
 from schedlang.cli.documents import plain
 from schedlang.errors import SchedlangError, SpaceError, TargetError
 from schedlang.naming.objects import UsageError
-from schedlang.printed import printable, redirected
+from schedlang.terminal import printable, redirected
 
 _STANDARD_ERROR = 2
 

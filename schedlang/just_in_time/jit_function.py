@@ -18,10 +18,11 @@ from schedlang.just_in_time.templates import Forms, SignedTemplate, probe
 from schedlang.just_in_time.tensors import Call, check, shape_of, with_outputs, with_shapes
 from schedlang.measurement import describe_latency
 from schedlang.once import OncePerKey
-from schedlang.printed import LOGGER, first_line, show_text
+from schedlang.printed import first_line, show_text
 from schedlang.targets import Target, as_target
 from schedlang.targets.deployment.signature import identifier
 from schedlang.targets.errors import BuildError
+from schedlang.terminal import LOGGER
 from schedlang.tuning.options import whole, wrong_seconds
 from schedlang.workloads.construct import assigned, key_of
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from schedlang.printed import nearest
+from schedlang.measurement.protocol import wrong_verify
 from schedlang.tvm.values import is_floating
 
 DrawInputs = Callable[[np.random.Generator], Any]
@@ -193,18 +193,6 @@ def _checked(given: Any, name: str) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name}={given!r}; give 0 or more")
     return value
-
-
-# -- Values of verify: which results a call compares ----------------------------------------------
-
-
-def wrong_verify(verify: Any) -> str:
-    """Return what to give instead of an invalid value of ``verify``; empty for a valid one."""
-    if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
-        return ""
-    known = {"all": "'all'", "true": "True", "false": "False"}
-    hint = nearest(verify.lower(), known, known.__getitem__) if isinstance(verify, str) else ""
-    return f"choose True, False or 'all'{hint}"
 
 
 # -- What memory holds before a program writes it: something else in each call --------------------

@@ -1,6 +1,7 @@
-"""Check that an object of the user's has the methods that will be called, as they are called.
+"""Check what a user gives: methods of an object, as they will be called, and ``verify``.
 
-A measurer that fails in the finals has measured everything in vain.
+A measurer that fails in the finals has measured everything in vain. NumPy is not imported: the
+command line checks words with it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from schedlang.errors import SchedlangError
 from schedlang.measurement.measurement import Candidate, Measurement
+from schedlang.printed import nearest
 
 # The positional arguments by name, and the others with a value of their type.
 _CALLS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
@@ -105,3 +107,12 @@ def checked_measurements(
             )
         awaited.remove(measurement.id)
         yield measurement
+
+
+def wrong_verify(verify: Any) -> str:
+    """Return what to give instead of an invalid value of ``verify``; empty for a valid one."""
+    if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
+        return ""
+    known = {"all": "'all'", "true": "True", "false": "False"}
+    hint = nearest(verify.lower(), known, known.__getitem__) if isinstance(verify, str) else ""
+    return f"choose True, False or 'all'{hint}"

@@ -21,12 +21,12 @@ from schedlang.lab import RecordedProgram, RecordedSpace, Ways
 from schedlang.lab.recording import as_stored, line_of, read
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status
-from schedlang.printed import announced
 from schedlang.search.base import ProposingStrategy
 from schedlang.search.enumerator import Enumerator
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
+from schedlang.terminal import announced
 from schedlang.tuning.arguments import as_space
 from schedlang.tuning.options import SURVEY, SURVEY_SIZE, check_values
 from schedlang.tuning.result import TuneResult

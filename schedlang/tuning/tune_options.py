@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schedlang.measurement.problem import wrong_verify
+from schedlang.measurement.protocol import wrong_verify
 
 # -- One parameter, and what checks values of many ------------------------------------------------
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from schedlang.printed import announced
 from schedlang.targets.errors import BuildError
+from schedlang.terminal import announced
 from schedlang.tvm.codegen import device as devices
 
 _OPTIONS = (

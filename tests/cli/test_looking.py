@@ -14,7 +14,7 @@ from schedlang.bench.torch_operators import NoPeer, parameters_of
 from schedlang.cli.stored import Named, named
 from schedlang.database.programs import put_program
 from schedlang.measurement import describe_latency
-from schedlang.printed import table
+from schedlang.terminal import table
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 from tests.database.plausible import make_record

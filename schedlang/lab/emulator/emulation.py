@@ -11,7 +11,6 @@ import numpy as np
 from schedlang.lab.emulator.run import Execution, KernelFault, execute
 from schedlang.lab.emulator.translate import EmulationError
 from schedlang.measurement.problem import Problem
-from schedlang.printed import announced
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import InputDraw, choose_draws
@@ -20,6 +19,7 @@ from schedlang.targets.measure.numerics import Array, Numerics
 from schedlang.targets.measure.problem_values import values_of
 from schedlang.targets.measure.right_results import Results, results_of
 from schedlang.targets.target import Target, as_target
+from schedlang.terminal import announced
 from schedlang.tvm.codegen import compile_for_host
 from schedlang.tvm.codegen.cuda import has_threads
 from schedlang.tvm.codegen.cuda_source import cuda_source

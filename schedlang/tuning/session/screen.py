@@ -22,7 +22,7 @@ from rich.live import Live
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.disturbance import RunDisturbance
-from schedlang.printed import LOGGER
+from schedlang.terminal import LOGGER
 
 # -- What is known of a run at one moment ---------------------------------------------------------
 

@@ -25,8 +25,8 @@ from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.measurement.clock import Clock
 from schedlang.tuning.hosts import Given, Hosts, carry_out, host
 from schedlang.tuning.hosts.hosts import TOGETHER
-from schedlang.tuning.hosts.messages import Order, Reply
-from schedlang.tuning.session import Task
+from schedlang.tuning.hosts.messages import HostReply, Order
+from schedlang.tuning.session import TunedTask
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class SimulatedHosts(Hosts):
             self.killed += 1
         else:
             reply = self._reply_to(order.serial, packed)
-            done = Reply.unpack(reply)
+            done = HostReply.unpack(reply)
             new = 0 if done.part is None else len(done.part.records)
             seconds = done.seconds + PROPOSING * new
             self._usual = seconds
@@ -226,7 +226,7 @@ class Simulated(Given):
         _KNOWN[id(self)] = self
         return _known, (id(self),)
 
-    def task(self, workload: sl.Workload, seed: int, **options: Any) -> Task:
+    def task(self, workload: sl.Workload, seed: int, **options: Any) -> TunedTask:
         given = Given(**{**vars(self), "space": _SPACES[workload.key].space})
         made = given.task(workload, seed, **options)
         # The default schedule is none of the recorded programs.

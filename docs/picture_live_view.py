@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import schedlang as sl  # noqa: E402
-from schedlang.tuning.session.live_view import LiveView, View  # noqa: E402
+from schedlang.tuning.session.live_view import LiveView, SnapshotView  # noqa: E402
 from schedlang.tuning.session.screen import Snapshot  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
@@ -55,7 +55,7 @@ def main() -> None:
     shown = snapshot_of_a_run()
     for width in WIDTHS:
         console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True)
-        console.print(View(shown))
+        console.print(SnapshotView(shown))
         path = IMAGES / f"live-view-{width}.svg"
         text = console.export_svg(title=f"{width} columns", unique_id=f"live{width}")
         # The font is that of the reader's browser: pictures load nothing.

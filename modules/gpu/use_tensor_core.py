@@ -19,7 +19,7 @@ from schedlang.modules.gpu.fragments import (
 from schedlang.modules.gpu.matrix_operands import find_matrix_product, to_fused_matrix_product
 from schedlang.modules.gpu.pipeline import pipeline
 from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of, order_weights
-from schedlang.modules.gpu.warp_tiling import Limits, tile_for_warps
+from schedlang.modules.gpu.warp_tiling import BlockLimits, tile_for_warps
 from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.spaces.module import module
 
@@ -58,7 +58,7 @@ def UseTensorCore(  # noqa: N802 - MetaSchedule's name
         size = bytes_of(types[0])
         depth, widths = sample_copies(sch, name, [left, right, store], types, size, depths)
         calls = split_to_fragments(sch, block, fragments.terms)
-        limits = Limits(max_fragments, max_warps, shared_bytes // (size * depth), shared_bytes)
+        limits = BlockLimits(max_fragments, max_warps, shared_bytes // (size * depth), shared_bytes)
         tiles = tile_for_warps(sch, calls, name, fragments.terms, limits)
         place = tiles.warps if fragments.lane_elements else tiles.grid
         stored, element, out = store_fragments(

@@ -20,7 +20,7 @@ _ANY = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BlockLimits:
     """What the tiles of one thread block may take.
 
     Attributes
@@ -72,7 +72,7 @@ def sample_factor(sch: Schedule, loop: LoopRV, bound: int | IntExpr, power: int 
 
 
 def tile_for_warps(
-    sch: Schedule, calls: BlockRV, name: str, terms: int, limits: Limits
+    sch: Schedule, calls: BlockRV, name: str, terms: int, limits: BlockLimits
 ) -> WarpTiles:
     """Tile products of fragments as SSSRRSRS, and bind the outer levels to the grid and to warps.
 

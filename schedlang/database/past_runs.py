@@ -255,7 +255,7 @@ NOT_ENDED = "not yet, or it was interrupted"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The result of a run.
 
     Attributes
@@ -300,7 +300,7 @@ class Outcome:
         return self.reference / self.latency
 
 
-def outcome_of(history: RunHistory) -> Outcome:
+def outcome_of(history: RunHistory) -> RunOutcome:
     """Return the result of a run, as far as its database tells."""
     stored = _stored(history)
     space = stored.get("space")
@@ -319,7 +319,7 @@ def outcome_of(history: RunHistory) -> Outcome:
         reference = history.reference
     seconds = stored.get("seconds")
     said = isinstance(seconds, int | float) and not history.phases
-    known = Outcome(
+    known = RunOutcome(
         history.finished,
         float(seconds or 0.0) if said else _used(history),
         reference=float(reference),

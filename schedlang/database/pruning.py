@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from schedlang.database.database import Database
 from schedlang.database.merging import all_records
-from schedlang.database.ranking import Standing, preferred
+from schedlang.database.ranking import LookupStanding, preferred
 from schedlang.database.record import FinalsEntry
 from schedlang.database.run import mentioned
 
 
-class _Timed(NamedTuple):
+class _TimedRecord(NamedTuple):
     """What decides whether a record with a latency stays."""
 
     most: float
@@ -52,10 +52,14 @@ class Pruned:
         )
 
 
-def _left_over(records: Sequence[_Timed], keep: int, finals: Sequence[FinalsEntry]) -> list[_Timed]:
+def _left_over(
+    records: Sequence[_TimedRecord], keep: int, finals: Sequence[FinalsEntry]
+) -> list[_TimedRecord]:
     """Return all but the ``keep`` fastest, and the verified ones that a look-up prefers."""
     fastest = sorted(records)[:keep]
-    verified = [Standing(one.id, one.most, one.program_key) for one in records if one.verified]
+    verified = [
+        LookupStanding(one.id, one.most, one.program_key) for one in records if one.verified
+    ]
     kept = {one.id for one in fastest} | set(islice(preferred(verified, finals), keep))
     return [one for one in records if one.id not in kept]
 
@@ -93,7 +97,7 @@ def prune(
     if keep_best is not None and keep_best < 0:
         raise ValueError(f"keep_best must be at least 0, not {keep_best}")
     with nullcontext() if dry_run else database.transaction():
-        timed: dict[tuple[str, str, str], list[_Timed]] = defaultdict(list)
+        timed: dict[tuple[str, str, str], list[_TimedRecord]] = defaultdict(list)
         failed: list[tuple[int, float]] = []
         run_of: dict[int, int | None] = {}
         for record in all_records(database, workload_key, target_key, toolchain_key):
@@ -102,7 +106,7 @@ def prune(
             if record.ok:
                 key = (record.workload_key, record.target_key, record.toolchain_key)
                 timed[key].append(
-                    _Timed(
+                    _TimedRecord(
                         record.most,
                         record.id,
                         record.created,

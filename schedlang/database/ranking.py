@@ -85,7 +85,7 @@ def timing_in(database: Database, record: Record) -> Timing:
 _CLEARLY_SLOWER = 1.1
 
 
-class Standing(NamedTuple):
+class LookupStanding(NamedTuple):
     """What the order of a look-up needs of a record: id, latency (``Record.most``), program."""
 
     id: int
@@ -93,7 +93,7 @@ class Standing(NamedTuple):
     program_key: str
 
 
-def preferred(standings: Iterable[Standing], entries: Sequence[FinalsEntry]) -> Iterator[int]:
+def preferred(standings: Iterable[LookupStanding], entries: Sequence[FinalsEntry]) -> Iterator[int]:
     """Yield the ids of records of one workload; the one that a look-up prefers comes first.
 
     That is the winner of the newest finals. Samples of one finals compare with each other, and
@@ -119,7 +119,7 @@ def preferred(standings: Iterable[Standing], entries: Sequence[FinalsEntry]) -> 
 
 
 def _preferred(
-    left: Mapping[int, Standing],
+    left: Mapping[int, LookupStanding],
     programs: Mapping[int, str],
     held: Mapping[float, Sequence[FinalsEntry]],
     newest: Mapping[str, FinalsEntry],
@@ -182,7 +182,7 @@ def best_first(
     records += database.get({one.record_id for one in entries} - {one.id for one in records})
     usable = {one.id: one for one in records if one.ok and (one.verified or not verified)}
     standings = [
-        Standing(number, one.most, one.program_key)
+        LookupStanding(number, one.most, one.program_key)
         for number, one in usable.items()
         if number is not None
     ]

@@ -93,7 +93,7 @@ def trial_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class TrialGain:
     """A trial that was faster than all before it.
 
     Attributes
@@ -108,13 +108,13 @@ class Gain:
     high: float
 
 
-def gains(rows: Sequence[TrialRow]) -> list[Gain]:
+def gains(rows: Sequence[TrialRow]) -> list[TrialGain]:
     """Return the trials at which the best latency fell, in order."""
-    found: list[Gain] = []
+    found: list[TrialGain] = []
     for row in rows:
         if row.latency is not None and (not found or row.latency < found[-1].latency):
             interval = median_interval(row.record.samples)
-            found.append(Gain(row, row.latency, interval.low, interval.high))
+            found.append(TrialGain(row, row.latency, interval.low, interval.high))
     return found
 
 

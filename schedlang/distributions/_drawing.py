@@ -65,7 +65,7 @@ def mixture_log_ratio(adjacent: bool, n_here: int, n_there: int, size: int) -> f
 V = TypeVar("V")
 
 
-class Table(Generic[V]):
+class ValueTable(Generic[V]):
     """Values with P > 0, in the order of the support, and their probabilities; immutable."""
 
     def __init__(self, values: Sequence[V], weights: Sequence[float]) -> None:

@@ -22,7 +22,13 @@ from schedlang.distributions._checks import (
     normalised,
     refuse,
 )
-from schedlang.distributions._drawing import PRIOR_JUMP, Rng, Table, mixture_log_ratio, pick_index
+from schedlang.distributions._drawing import (
+    PRIOR_JUMP,
+    Rng,
+    ValueTable,
+    mixture_log_ratio,
+    pick_index,
+)
 from schedlang.distributions.base import Decision, Distribution, register_distribution
 
 # -- Distributions whose decisions and probabilities stand in a table -----------------------------
@@ -37,7 +43,7 @@ class TableDistribution(Distribution):
     __slots__ = ()
 
     @abstractmethod
-    def _table(self) -> Table[Any]:
+    def _table(self) -> ValueTable[Any]:
         """Return the decisions, in the order of the support, with their probabilities."""
 
     @abstractmethod
@@ -121,7 +127,7 @@ class FiniteDistribution(TableDistribution):
     def _check(self, candidates: tuple[int, ...]) -> None:
         """Raise DistributionError for candidates that a subclass does not take."""
 
-    def _table(self) -> Table[int]:
+    def _table(self) -> ValueTable[int]:
         return _table(self.candidates, self.probs)
 
     def _beside(self, d: int) -> tuple[int, ...]:
@@ -147,11 +153,11 @@ class FiniteDistribution(TableDistribution):
 
 
 @lru_cache(maxsize=1024)
-def _table(candidates: tuple[int, ...], probs: tuple[float, ...] | None) -> Table[int]:
+def _table(candidates: tuple[int, ...], probs: tuple[float, ...] | None) -> ValueTable[int]:
     """Return the table of these parameters, in ascending order; equal distributions share one."""
     weights = probs if probs is not None else (1.0,) * len(candidates)
     kept = sorted((c, w) for c, w in zip(candidates, weights, strict=True) if w > 0.0)
-    return Table([value for value, _ in kept], [weight for _, weight in kept])
+    return ValueTable([value for value, _ in kept], [weight for _, weight in kept])
 
 
 @register_distribution

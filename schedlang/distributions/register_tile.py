@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import ClassVar, cast
 
 from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse, shorten
-from schedlang.distributions._drawing import PRIOR_JUMP, Rng, Table, pick_index
+from schedlang.distributions._drawing import PRIOR_JUMP, Rng, ValueTable, pick_index
 from schedlang.distributions.base import Decision, Distribution, register_distribution
 from schedlang.distributions.tile_engine import divisors
 
@@ -106,7 +106,7 @@ class RegisterTile(Distribution):
     def _every_stride(self) -> tuple[int, ...]:
         return self.strides or (1,) * len(self.extents)
 
-    def _table(self) -> Table[Tile]:
+    def _table(self) -> ValueTable[Tile]:
         return _table(
             self.extents,
             self.operands,
@@ -224,7 +224,7 @@ def _table(
     registers: int,
     uniform: bool,
     strides: tuple[int, ...],
-) -> Table[Tile]:
+) -> ValueTable[Tile]:
     most = _SPILLED * registers
     factors = [
         [(factor, _in_use(factor, stride)) for factor in _row_factors(extent)]
@@ -244,7 +244,7 @@ def _table(
         1.0 if uniform else _weight(tile, extents, operands, lanes, registers, strides)
         for tile in tiles
     ]
-    return Table(tiles, weights)
+    return ValueTable(tiles, weights)
 
 
 def _in_use(factor: int, stride: int) -> int:

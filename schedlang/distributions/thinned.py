@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 from schedlang.distributions._checks import MAX_CANDIDATES, check_int
-from schedlang.distributions._drawing import Table
+from schedlang.distributions._drawing import ValueTable
 from schedlang.distributions.base import (
     JSON,
     Decision,
@@ -74,14 +74,14 @@ class Thinned(TableDistribution):
             raise DistributionError(f"Thinned(exponent={exponent!r}): give a float from 0 to 1")
 
     @cached_property
-    def _kept(self) -> Table[Decision]:
+    def _kept(self) -> ValueTable[Decision]:
         return _kept(self)
 
     @cached_property
     def _adjacent(self) -> Mapping[Decision, tuple[Decision, ...]]:
         return _adjacent(self)
 
-    def _table(self) -> Table[Decision]:
+    def _table(self) -> ValueTable[Decision]:
         return self._kept
 
     def _beside(self, d: Decision) -> tuple[Decision, ...]:
@@ -154,7 +154,7 @@ def _distance(one: Decision, other: Decision) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _kept(thin: Thinned) -> Table[Decision]:
+def _kept(thin: Thinned) -> ValueTable[Decision]:
     """Return the decisions that are kept, in ascending order; equal distributions share one."""
     base, rng = thin.base, random.Random(f"thinned {thin.points} {thin.seed}")
     kept = {base.origin(): None}
@@ -170,7 +170,7 @@ def _kept(thin: Thinned) -> Table[Decision]:
             break
         kept[decision] = None
     values = sorted(kept)
-    return Table(values, [_weight(base.log_prob(value), max(draws, 1)) for value in values])
+    return ValueTable(values, [_weight(base.log_prob(value), max(draws, 1)) for value in values])
 
 
 def _weight(log_prob: float, draws: int) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from schedlang.targets.deployment import tensor_arguments as checked
-from schedlang.targets.deployment.signature import Parameter
+from schedlang.targets.deployment.signature import KernelParameter
 from schedlang.tvm.codegen import runtime
 from schedlang.workloads.workload import Argument
 
@@ -36,9 +36,9 @@ def dtype_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def parameter_of(argument: Argument) -> Parameter:
+def parameter_of(argument: Argument) -> KernelParameter:
     """Return what a compiled program says of an argument."""
-    return Parameter(argument.name, argument.dtype, argument.shape, argument.role)
+    return KernelParameter(argument.name, argument.dtype, argument.shape, argument.role)
 
 
 def check(tensors: Sequence[Any], arguments: Sequence[Argument], call: str) -> None:

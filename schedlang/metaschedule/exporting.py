@@ -108,7 +108,7 @@ class _Export:
         self.machine = machine
         self.toolchain_key = toolchain_key
         self.verified = verified
-        self.writer = tvm_metaschedule.Writer(scratch)
+        self.writer = tvm_metaschedule.DatabaseWriter(scratch)
         self.records = 0
         self.workloads = 0
         self.unexpressed: list[Unexpressed] = []

@@ -15,8 +15,8 @@ from schedlang.interpreters.conversions import LeftOut
 from schedlang.measurement import Status
 from schedlang.metaschedule.expressing import Machine, as_machine, machine_of_stored
 from schedlang.metaschedule.reading import (
-    Line,
     Refused,
+    StoredLine,
     parts_of,
     read_lines,
     samples_of,
@@ -60,7 +60,7 @@ def import_json(
     workload_file, record_file = _files(Path(workloads), records)
     if database is None:
         raise TypeError("import_json: give database=, a path or a Database")
-    reader = _Reader(None if target is None else as_machine(target), toolchain_key)
+    reader = _Importer(None if target is None else as_machine(target), toolchain_key)
     reader.read_workloads(workload_file)
     with opened_database(database) as opened:
         reader.read_records(record_file, opened)
@@ -75,7 +75,7 @@ def _files(workloads: Path, records: str | os.PathLike[str] | None) -> tuple[Pat
     return file, folder / tvm_metaschedule.RECORDS_FILE
 
 
-class _Reader:
+class _Importer:
     def __init__(self, target: Machine | None, toolchain_key: str) -> None:
         self.target = target
         self.toolchain_key = toolchain_key
@@ -118,7 +118,7 @@ class _Reader:
                 batch = []
         database.append(batch)
 
-    def _skip(self, path: Path, line: Line, error: Refused) -> None:
+    def _skip(self, path: Path, line: StoredLine, error: Refused) -> None:
         self.skipped.append(Skipped(str(path), line.number, error.reason, error.detail))
 
     def _is_known(self, record: Record, database: Database) -> bool:
@@ -135,7 +135,7 @@ class _Reader:
         self.known[key].add(identity)
         return False
 
-    def _record(self, line: Line, created: float) -> Record:
+    def _record(self, line: StoredLine, created: float) -> Record:
         index, stored = parts_of(line)
         if not 0 <= index < len(self.workloads):
             raise Refused("workload missing", f"there is no workload {index}")

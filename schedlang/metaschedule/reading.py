@@ -39,7 +39,7 @@ MARKER = "EnterPostproc"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredRow:
     """One instruction, and its parameters that are inputs and attributes, in their order."""
 
     kind: Primitive | Sampling
@@ -48,7 +48,7 @@ class Row:
 
 
 @functools.cache
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, StoredRow]:
     """Return the instructions that both have, by TVM's name.
 
     A stored instruction is ``[name, inputs, attributes, outputs]``. Which of our arguments are
@@ -64,7 +64,7 @@ def rows() -> dict[str, Row]:
     return found
 
 
-def _row(kind: Primitive | Sampling, inputs: tuple[str, ...] | None) -> Row | None:
+def _row(kind: Primitive | Sampling, inputs: tuple[str, ...] | None) -> StoredRow | None:
     parts: dict[TVMPart, list[Parameter]] = {"inputs": [], "attributes": []}
     for parameter in kind.parameters:
         part = parameter.argument.tvm_part
@@ -75,7 +75,7 @@ def _row(kind: Primitive | Sampling, inputs: tuple[str, ...] | None) -> Row | No
         if inputs is not None:
             part = "inputs" if parameter.name in inputs else "attributes"
         parts[part].append(parameter)
-    return Row(kind, tuple(parts["inputs"]), tuple(parts["attributes"]))
+    return StoredRow(kind, tuple(parts["inputs"]), tuple(parts["attributes"]))
 
 
 # MetaSchedule's traces have a few hundred. Very deep loops could exhaust TVM's stack.
@@ -172,7 +172,9 @@ class TraceReader:
             position += width
         return given
 
-    def _apply(self, row: Row, given: dict[str, Any], decision: Any, where: str) -> list[Handle]:
+    def _apply(
+        self, row: StoredRow, given: dict[str, Any], decision: Any, where: str
+    ) -> list[Handle]:
         kind = row.kind
         if isinstance(kind, Sampling):
             decision = self._decision(kind, given, decision, f"{where}: its decision")
@@ -211,7 +213,7 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StoredLine:
     """One line of a file.
 
     Attributes
@@ -226,7 +228,7 @@ class Line:
     ended: bool
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[StoredLine]:
     """Yield the lines that are not empty; raise ``DatabaseError`` when the file cannot be read."""
     try:
         with path.open("rb") as file:
@@ -239,7 +241,7 @@ def read_lines(path: Path) -> Iterator[Line]:
                     rest = file.readline(MOST_BYTES)
                 ended = rest.endswith(b"\n")
                 if too_long or content.strip():
-                    yield Line(number, None if too_long else _decoded(content), ended)
+                    yield StoredLine(number, None if too_long else _decoded(content), ended)
     except OSError as error:
         raise DatabaseError(
             f"{path}: {error.strerror}; give the folder of a MetaSchedule database, or its files"
@@ -273,7 +275,7 @@ class Refused(Exception):
         super().__init__(reason)
 
 
-def workload_of(line: Line) -> Workload:
+def workload_of(line: StoredLine) -> Workload:
     """Return the workload of a line of the workload file."""
     if line.text is None:
         raise Refused("not JSON", "too long, or not UTF-8 text")
@@ -291,7 +293,7 @@ def workload_of(line: Line) -> Workload:
     return workload
 
 
-def parts_of(line: Line) -> tuple[int, list[Any]]:
+def parts_of(line: StoredLine) -> tuple[int, list[Any]]:
     """Return the number of a record's workload, and its trace, latencies, target, arguments."""
     if line.text is None:
         raise Refused("not JSON", "too long, or not UTF-8 text")

@@ -11,68 +11,68 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Operator(NamedTuple):
+class OperatorWord(NamedTuple):
     """An operator of ``schedlang.workloads``: its short name, and its sizes with their defaults."""
 
     short: str
     sizes: str
 
 
-OPERATORS: Mapping[str, Operator] = {
-    "matmul": Operator("matmul", "n=128 m=128 k=128 dtype=float32 out_dtype=None"),
-    "batch_matmul": Operator("GMM", "n=128 m=128 k=128 batch=1 dtype=float32 out_dtype=None"),
-    "capsule_conv2d": Operator(
+OPERATORS: Mapping[str, OperatorWord] = {
+    "matmul": OperatorWord("matmul", "n=128 m=128 k=128 dtype=float32 out_dtype=None"),
+    "batch_matmul": OperatorWord("GMM", "n=128 m=128 k=128 batch=1 dtype=float32 out_dtype=None"),
+    "capsule_conv2d": OperatorWord(
         "CAP",
         "height=16 width=16 in_channels=32 out_channels=32 kernel_size=3 stride=2 padding=1 "
         "capsule_size=4 batch=1 dtype=float32 out_dtype=None",
     ),
-    "conv1d": Operator(
+    "conv1d": OperatorWord(
         "C1D",
         "length=256 in_channels=64 out_channels=128 kernel_size=3 stride=2 padding=1 batch=1 "
         "dtype=float32 out_dtype=None",
     ),
-    "conv2d": Operator(
+    "conv2d": OperatorWord(
         "C2D",
         "height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 padding=3 "
         "batch=1 dtype=float32 out_dtype=None",
     ),
-    "conv2d_bn_relu": Operator(
+    "conv2d_bn_relu": OperatorWord(
         "CBR",
         "height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 padding=3 "
         "batch=1 dtype=float32",
     ),
-    "conv2d_transpose": Operator(
+    "conv2d_transpose": OperatorWord(
         "T2D",
         "height=4 width=4 in_channels=512 out_channels=256 kernel_size=4 stride=2 padding=1 "
         "batch=1 dtype=float32 out_dtype=None",
     ),
-    "conv3d": Operator(
+    "conv3d": OperatorWord(
         "C3D",
         "depth=16 height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 "
         "padding=3 batch=1 dtype=float32 out_dtype=None",
     ),
-    "depthwise_conv2d": Operator(
+    "depthwise_conv2d": OperatorWord(
         "DEP",
         "height=112 width=112 channels=32 kernel_size=3 stride=1 padding=1 batch=1 "
         "dtype=float32 out_dtype=None",
     ),
-    "dilated_conv2d": Operator(
+    "dilated_conv2d": OperatorWord(
         "DIL",
         "height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 padding=3 "
         "dilation=2 batch=1 dtype=float32 out_dtype=None",
     ),
-    "group_conv2d": Operator(
+    "group_conv2d": OperatorWord(
         "GRP",
         "height=56 width=56 in_channels=64 out_channels=128 kernel_size=3 stride=2 padding=1 "
         "groups=4 batch=1 dtype=float32 out_dtype=None",
     ),
-    "norm": Operator("NRM", "m=256 n=256 batch=1 dtype=float32"),
-    "quantized_matmul": Operator(
+    "norm": OperatorWord("NRM", "m=256 n=256 batch=1 dtype=float32"),
+    "quantized_matmul": OperatorWord(
         "quantized_matmul",
         "n=1 m=1024 k=1024 bits=4 group=None zero_points=False dtype=float32 out_dtype=None",
     ),
-    "softmax": Operator("SFM", "m=256 n=256 dtype=float32"),
-    "transpose_batch_matmul": Operator(
+    "softmax": OperatorWord("SFM", "m=256 n=256 dtype=float32"),
+    "transpose_batch_matmul": OperatorWord(
         "TBG",
         "sequence=128 heads=12 dim=64 batch=1 dtype=float32 out_dtype=None",
     ),
@@ -167,7 +167,7 @@ def completing(words: Iterable[str]) -> Callable[[str], Iterator[str]]:
     return complete
 
 
-def operator_called(name: str) -> Operator | None:
+def operator_called(name: str) -> OperatorWord | None:
     """Return the operator of a long or short name; None without one."""
     return OPERATORS.get(name) or next(
         (one for one in OPERATORS.values() if one.short == name), None

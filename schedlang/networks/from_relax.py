@@ -17,7 +17,7 @@ from schedlang.errors import NetworkError, require
 from schedlang.networks.convention import ByName, as_numpy, inputs_and_outputs
 from schedlang.networks.network import Network
 from schedlang.tvm.frontends.relax_modules import read_onnx, read_relax
-from schedlang.tvm.relax.executable import Machine
+from schedlang.tvm.relax.executable import NetworkExecutable
 from schedlang.tvm.relax.lowering import lower
 from schedlang.workloads.wrong_kind import not_a_network
 
@@ -33,7 +33,7 @@ def from_relax(mod: NetworkProgram, example_inputs: Any, name: str, layout: str)
     original, parameters = read_relax(mod)
 
     def reference(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return Machine.of_operators(original, parameters)(inputs)
+        return NetworkExecutable.of_operators(original, parameters)(inputs)
 
     return network_of(original, parameters, example_inputs, name, layout, reference)
 

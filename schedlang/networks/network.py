@@ -20,8 +20,8 @@ from schedlang.networks.tasks import Task, short_text, tasks_of
 from schedlang.printed import html_method, listed, show_text
 from schedlang.targets import Target, as_target
 from schedlang.tvm.codegen import runtime
-from schedlang.tvm.relax.calls import Call, calls
-from schedlang.tvm.relax.executable import Machine
+from schedlang.tvm.relax.calls import NetworkCall, calls
+from schedlang.tvm.relax.executable import NetworkExecutable
 from schedlang.tvm.relax.lowering import whole_function
 from schedlang.workloads.construct import from_prim_func
 
@@ -70,7 +70,7 @@ class Network:
         return self.reference is not None
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[NetworkCall, ...]:
         """The calls of tensor functions, in order."""
         return tuple(calls(self.mod))
 
@@ -93,14 +93,18 @@ class Network:
         """Arithmetic operations of one call; a multiply-add counts as two."""
         return sum(task.weight * task.flops for task in self.tasks)
 
-    def compile(self, target: Target | str = "cpu", mod: NetworkProgram | None = None) -> Machine:
+    def compile(
+        self, target: Target | str = "cpu", mod: NetworkProgram | None = None
+    ) -> NetworkExecutable:
         """Compile it for the CPU: a function from the list of input arrays to that of outputs.
 
         ``mod`` is the network with scheduled functions in place, as ``apply`` returns it; by
         default every function is unscheduled, and runs on one thread.
         """
         tvm_target = as_target(target).tvm_target()
-        return Machine.of_functions(self.mod if mod is None else mod, self.parameters, tvm_target)
+        return NetworkExecutable.of_functions(
+            self.mod if mod is None else mod, self.parameters, tvm_target
+        )
 
     def as_workload(self, name: str | None = None) -> Workload:
         """Return the whole network as one program, to tune with ``tune``.
@@ -126,7 +130,7 @@ class Network:
         return from_prim_func(whole_function(self.mod), name or self.name)
 
     @cached_property
-    def _unscheduled(self) -> Machine:
+    def _unscheduled(self) -> NetworkExecutable:
         return self.compile()
 
     def run(self, *args: Any, **kwargs: Any) -> Any:

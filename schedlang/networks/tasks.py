@@ -11,7 +11,7 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import describe_latency
 from schedlang.tvm import program
 from schedlang.tvm.analysis.layout import only_moves_data
-from schedlang.tvm.relax.calls import Call
+from schedlang.tvm.relax.calls import NetworkCall
 from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload
 
@@ -58,13 +58,15 @@ class Task:
         return short_text(self.flops) if self.flops else "-"
 
 
-def tasks_of(mod: NetworkProgram, calls: Iterable[Call]) -> tuple[tuple[Task, ...], dict[str, str]]:
+def tasks_of(
+    mod: NetworkProgram, calls: Iterable[NetworkCall]
+) -> tuple[tuple[Task, ...], dict[str, str]]:
     """Return the tasks in the order of their first call.
 
     Functions with one exact key are one task. The second result names the functions that cannot be
     tuned, each with the reason; they run as they are.
     """
-    by_name: dict[str, list[Call]] = {}
+    by_name: dict[str, list[NetworkCall]] = {}
     for call in calls:
         by_name.setdefault(call.function, []).append(call)
     functions = program.named_functions(mod)
@@ -80,7 +82,7 @@ def tasks_of(mod: NetworkProgram, calls: Iterable[Call]) -> tuple[tuple[Task, ..
     return tuple(_task(group, by_name) for group in groups.values()), refused
 
 
-def _task(group: list[Workload], calls: dict[str, list[Call]]) -> Task:
+def _task(group: list[Workload], calls: dict[str, list[NetworkCall]]) -> Task:
     first = group[0]
     # The same argument has the same place in canonical order, whatever its place in the signature.
     places = set(range(len(first.args)))

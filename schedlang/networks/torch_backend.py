@@ -1,7 +1,8 @@
 """``torch.compile(model, backend="schedlang")``: graphs of torch as compiled networks.
 
 torch finds ``backend`` by its name, and calls it with each graph that dynamo captured. A
-``Graph`` is run by a compiled network where that gives what torch gives, and by torch elsewhere.
+``CapturedGraph`` is run by a compiled network where that gives what torch gives, and by torch
+elsewhere.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from schedlang.tuning.lookup import UntunedWarning
 
 # -- The backend, which torch finds by its name ---------------------------------------------------
 
-_graphs: list[weakref.ref[Graph]] = []
+_graphs: list[weakref.ref[CapturedGraph]] = []
 
 
 def backend(
     module: Any, _: Sequence[Any], *, options: Mapping[str, Any] | None = None, **others: Any
-) -> Graph:
+) -> CapturedGraph:
     """Compile a graph of torch: ``torch.compile(model, backend="schedlang", options=...)``.
 
     ``docs/torch_compile.md`` has the options: database, trials, seconds, seed, target. Raises
@@ -41,7 +42,7 @@ def backend(
     for name, value in others.items():
         if value is not None:
             raise NetworkError(f"torch.compile(backend='schedlang') has no {name}; it has options=")
-    graph = Graph(module, Settings.read(options))
+    graph = CapturedGraph(module, Settings.read(options))
     _graphs[:] = [*(one for one in _graphs if one() is not None), weakref.ref(graph)]
     return graph
 
@@ -50,7 +51,7 @@ def backend(
 backend.__name__ = "schedlang"
 
 
-def torch_graphs() -> list[Graph]:
+def torch_graphs() -> list[CapturedGraph]:
     """Return the graphs that ``torch.compile`` has given to the backend and still has, in order."""
     return [graph for one in _graphs if (graph := one()) is not None]
 
@@ -101,7 +102,7 @@ class _Passed:
     number: int
 
 
-class Graph:
+class CapturedGraph:
     """A graph that dynamo captured: callable with its inputs, as torch would call it.
 
     The first call is torch's own, and the compiled network has to give the same: types, shapes, and
@@ -121,7 +122,7 @@ class Graph:
         self._torch = require("torch", "torch.compile")
         self._module, self._settings, self._is_part = module, settings, is_part
         self._uncompiled = module
-        self.parts: list[Graph] = []
+        self.parts: list[CapturedGraph] = []
         nodes = list(module.graph.nodes)
         self._is_weight = [_is_state(one) for one in nodes if one.op == "placeholder"]
         self._others = [place for place, weight in enumerate(self._is_weight) if not weight]
@@ -288,8 +289,8 @@ class Graph:
     def _cut(self) -> None:
         """Have torch run only what may fail, where the rest can be graphs of their own."""
 
-        def part(module: Any) -> Graph:
-            self.parts.append(Graph(module, self._settings, is_part=True))
+        def part(module: Any) -> CapturedGraph:
+            self.parts.append(CapturedGraph(module, self._settings, is_part=True))
             return self.parts[-1]
 
         try:

@@ -15,7 +15,7 @@ from schedlang.networks.tuning.network_result import NetworkResult, TaskResult
 from schedlang.notebook.markup import bar, card, clipped, code, line, table
 from schedlang.notebook.results import tiles_html
 from schedlang.printed import count_text
-from schedlang.report.facts import Tile
+from schedlang.report.facts import FactTile
 from schedlang.report.numbers import duration_text, latency_text, speedup_text
 
 # -- What ``tune_network`` measured: the latency of all tasks, and where it goes ------------------
@@ -53,31 +53,31 @@ def network_result_html(result: NetworkResult) -> str:
     return card(names, f"on {result.target.key}", *parts)
 
 
-def _tiles(result: NetworkResult) -> list[Tile]:
+def _tiles(result: NetworkResult) -> list[FactTile]:
     bound = "" if result.complete else "\N{GREATER-THAN OR EQUAL TO} "
     known = not math.isnan(result.latency)
     measured = f"{len(result.tasks) - result.unmeasured} of {len(result.tasks)}"
     default = sum(one.keeps_default for one in result.tasks)
     return [
-        Tile(
+        FactTile(
             "Latency",
             f"{bound if known else ''}{latency_text(result.latency)}",
             "of its tensor functions" if known else "no task was measured",
             tone="" if known else "warn",
         ),
-        Tile(
+        FactTile(
             "Speed-up",
             "\N{EN DASH}" if math.isnan(result.speedup) else speedup_text(result.speedup),
             "over the unscheduled functions",
         ),
-        Tile(
+        FactTile(
             "Tasks measured",
             measured,
             f"{count_text(default, 'keeps', 'keep')} the default schedule" if default else "",
             tone="warn" if result.unmeasured else "",
         ),
-        Tile("Trials", f"{result.trials:,}"),
-        Tile("Time", duration_text(result.seconds)),
+        FactTile("Trials", f"{result.trials:,}"),
+        FactTile("Time", duration_text(result.seconds)),
     ]
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from schedlang.database.past_runs import fastest_first
 from schedlang.database.record import Record
-from schedlang.database.trials import Gain
+from schedlang.database.trials import TrialGain
 from schedlang.notebook.markup import (
     bar,
     card,
@@ -24,7 +24,7 @@ from schedlang.notebook.markup import (
 )
 from schedlang.printed import count_text
 from schedlang.report.comparison import Best, Comparison, bests_table
-from schedlang.report.facts import Context, Tile, tiles
+from schedlang.report.facts import Context, FactTile, tiles
 from schedlang.report.numbers import latency_text, ratio_text
 from schedlang.tuning.explaining import DecisionEffect, Explanation
 from schedlang.tuning.result import TuneResult
@@ -232,7 +232,7 @@ _TOP, _BOTTOM = 18, 8
 _SHORTEST = 1e-12
 
 
-def curve(gains: Sequence[Gain], trials: int) -> Markup:
+def curve(gains: Sequence[TrialGain], trials: int) -> Markup:
     """Return the best latency so far over trials, on a log scale, as SVG.
 
     Parameters
@@ -266,12 +266,12 @@ def curve(gains: Sequence[Gain], trials: int) -> Markup:
     ).format(label, _WIDTH + 66, _HEIGHT + 18, join(shapes))
 
 
-def _thinned(gains: Sequence[Gain], trials: int) -> list[tuple[float, float]]:
+def _thinned(gains: Sequence[TrialGain], trials: int) -> list[tuple[float, float]]:
     """Return the places in the picture of the first gain, and of the last in each column."""
     high, low = _logarithm(gains[0]), _logarithm(gains[-1])
     span = (high - low) or 1.0
 
-    def place(gain: Gain) -> tuple[float, float]:
+    def place(gain: TrialGain) -> tuple[float, float]:
         height = (high - _logarithm(gain)) / span * (_HEIGHT - _TOP - _BOTTOM)
         return round(_column(gain, trials) * _WIDTH / _COLUMNS, 1), round(_TOP + height, 1)
 
@@ -279,12 +279,12 @@ def _thinned(gains: Sequence[Gain], trials: int) -> list[tuple[float, float]]:
     return [place(gains[0]), *(place(one) for one in columns.values() if one is not gains[0])]
 
 
-def _column(gain: Gain, trials: int) -> int:
+def _column(gain: TrialGain, trials: int) -> int:
     assert gain.row.number is not None  # it has a latency, so it ran
     return _COLUMNS * (gain.row.number - 1) // max(trials - 1, 1)
 
 
-def _logarithm(gain: Gain) -> float:
+def _logarithm(gain: TrialGain) -> float:
     # A measurer may round short times to 0.
     return math.log(max(gain.latency, _SHORTEST))
 
@@ -297,12 +297,12 @@ def _text(x: float, y: float, text: str, *, end: bool = False) -> Markup:
 # -- The numbers that matter, side by side, as at the top of a report -----------------------------
 
 
-def tiles_html(tiles: Iterable[Tile]) -> Markup:
+def tiles_html(tiles: Iterable[FactTile]) -> Markup:
     """Return tiles: what a number is, the number, and what belongs to it."""
     return Markup('<div class="tiles">{}</div>').format(join(map(_tile, tiles)))
 
 
-def _tile(tile: Tile) -> Markup:
+def _tile(tile: FactTile) -> Markup:
     return Markup(
         '<div class="tile"><div class="quiet">{}</div><b class="{}">{}</b>'
         '<div class="quiet">{}</div></div>'

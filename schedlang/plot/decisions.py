@@ -28,7 +28,7 @@ from schedlang.plot.style import (
 from schedlang.plot.tables import (
     Column,
     Decisions,
-    Place,
+    RejectionPlace,
     Weight,
     default_pair,
     read_decisions,
@@ -344,7 +344,7 @@ def why_no_rejections(history: RunHistory) -> str:
     return history.lacks.get(REJECTIONS, "nothing was rejected, and nothing failed")
 
 
-def rejections_chart(places: Sequence[Place], source: Source) -> alt.Chart:
+def rejections_chart(places: Sequence[RejectionPlace], source: Source) -> alt.Chart:
     """Return the chart without its style."""
     reasons = reasons_of(places)
     # One colour is left for the rest.

@@ -210,7 +210,7 @@ def _sortable(value: Hashable) -> tuple[int, tuple[float, ...], str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finalist:
+class FinalistRow:
     """A program of the finals.
 
     Attributes
@@ -248,7 +248,7 @@ class FinalsTable:
         smaller differences cannot be told from noise. None without a winner.
     """
 
-    finalists: Sequence[Finalist] = ()
+    finalists: Sequence[FinalistRow] = ()
     noise: float | None = None
 
 
@@ -266,7 +266,7 @@ def finals_table(history: RunHistory) -> FinalsTable:
     entries = sorted(history.finals, key=lambda entry: entry.place)
     winner = next((entry for entry in entries if entry.ok), None)
     if winner is None:
-        unknown = [Finalist(_name(names, entry), entry) for entry in entries]
+        unknown = [FinalistRow(_name(names, entry), entry) for entry in entries]
         return FinalsTable(unknown)
     finalists = [_finalist(_name(names, entry), entry, winner) for entry in entries]
     interval = median_interval(winner.samples)
@@ -278,19 +278,19 @@ def _name(names: Mapping[int, str], entry: FinalsEntry) -> str:
     return names.get(entry.record_id, f"record {entry.record_id}")
 
 
-def _finalist(name: str, entry: FinalsEntry, winner: FinalsEntry) -> Finalist:
+def _finalist(name: str, entry: FinalsEntry, winner: FinalsEntry) -> FinalistRow:
     if not entry.ok:
-        return Finalist(name, entry)
+        return FinalistRow(name, entry)
     latency, interval = entry.latency, median_interval(entry.samples)
     if entry is winner:
-        return Finalist(name, entry, latency, interval)
+        return FinalistRow(name, entry, latency, interval)
     p_value = mann_whitney(entry.samples, winner.samples)
     beside: Sequence[float] = winner.samples
     if len(entry.samples) != len(winner.samples):
         beside = [winner.latency] * len(entry.samples)
     differences = [one / other - 1 for one, other in zip(entry.samples, beside, strict=True)]
     around = median_interval(differences)
-    return Finalist(
+    return FinalistRow(
         name,
         entry,
         latency,
@@ -311,7 +311,7 @@ _UNKNOWN = "place not known"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RejectionPlace:
     """Traces that one instruction of one module lost, by reason.
 
     Attributes
@@ -334,23 +334,25 @@ def place_name(one: Rejections) -> str:
     return ": ".join(filter(None, (one.module, one.instruction))) or _UNKNOWN
 
 
-def rejection_places(history: RunHistory) -> list[Place]:
+def rejection_places(history: RunHistory) -> list[RejectionPlace]:
     """Return the places that lost most traces, worst first: ``PLACES``, and one of all others."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for one in history.rejections:
         found[place_name(one)][one.reason] += one.count
-    places = sorted((Place(*item) for item in found.items()), key=lambda place: -place.count)
+    places = sorted(
+        (RejectionPlace(*item) for item in found.items()), key=lambda place: -place.count
+    )
     if len(places) <= PLACES + 1:
         return places
-    return [*places[:PLACES], Place(REST, _counts(places[PLACES:]))]
+    return [*places[:PLACES], RejectionPlace(REST, _counts(places[PLACES:]))]
 
 
-def reasons_of(places: Sequence[Place]) -> list[str]:
+def reasons_of(places: Sequence[RejectionPlace]) -> list[str]:
     """Return the reasons of places, the most frequent first."""
     return [reason for reason, _ in _counts(places).most_common()]
 
 
-def _counts(places: Sequence[Place]) -> Counter[str]:
+def _counts(places: Sequence[RejectionPlace]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for place in places:
         counts.update(place.reasons)

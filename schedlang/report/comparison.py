@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
-from schedlang.database.past_runs import NOT_ENDED, Outcome, outcome_of
+from schedlang.database.past_runs import NOT_ENDED, RunOutcome, outcome_of
 from schedlang.database.programs import workload_of
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
@@ -45,7 +45,7 @@ class Best:
     """
 
     run: str
-    outcome: Outcome = field(repr=False)
+    outcome: RunOutcome = field(repr=False)
     samples: Sequence[float] = field(default=(), repr=False)
     interval: Interval | None = None
     ratio: float | None = None
@@ -162,7 +162,7 @@ def _workloads(histories: Mapping[str, RunHistory]) -> tuple[bool, str]:
     return False, "the runs tuned different workloads: their latencies do not compare"
 
 
-def _best(name: str, outcome: Outcome) -> Best:
+def _best(name: str, outcome: RunOutcome) -> Best:
     winner = outcome.winner
     if winner is None:
         return Best(name, outcome, verdict="no candidate has a latency")
@@ -213,14 +213,14 @@ def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
 
 
 def _settings(
-    histories: Mapping[str, RunHistory], outcomes: Mapping[str, Outcome]
+    histories: Mapping[str, RunHistory], outcomes: Mapping[str, RunOutcome]
 ) -> dict[str, Sequence[str]]:
     columns = [_settings_of(history, outcomes[name]) for name, history in histories.items()]
     names = dict.fromkeys(name for column in columns for name in column)
     return {name: [column.get(name, "") for column in columns] for name in names}
 
 
-def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
+def _settings_of(history: RunHistory, outcome: RunOutcome) -> dict[str, str]:
     run = history.run
     # Where the space is not known: the modules that drew decisions.
     sites = () if outcome.space else read_decisions(history.records).sites
@@ -248,7 +248,7 @@ def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
     return found
 
 
-def _decisions(outcomes: Mapping[str, Outcome]) -> dict[str, Sequence[str]]:
+def _decisions(outcomes: Mapping[str, RunOutcome]) -> dict[str, Sequence[str]]:
     winners = [one.winner for one in outcomes.values()]
     known = [winner for winner in winners if winner is not None]
     if len(known) < len(winners):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from schedlang.database.history import RunHistory
-from schedlang.database.past_runs import NOT_ENDED, Outcome, outcome_of
-from schedlang.database.trials import Gain, gains
+from schedlang.database.past_runs import NOT_ENDED, RunOutcome, outcome_of
+from schedlang.database.trials import TrialGain, gains
 from schedlang.plot.convergence import unit_of
 from schedlang.plot.style import Unit
 from schedlang.plot.tables import (
@@ -34,7 +34,7 @@ from schedlang.report.page import Datasets
 
 
 @dataclass(frozen=True)
-class Tile:
+class FactTile:
     """A number that matters.
 
     Attributes
@@ -51,7 +51,7 @@ class Tile:
     tone: str = ""
 
 
-def tiles(context: Context) -> list[Tile]:
+def tiles(context: Context) -> list[FactTile]:
     """Return the numbers that matter, the most important first."""
     return [
         _best(context),
@@ -59,14 +59,14 @@ def tiles(context: Context) -> list[Tile]:
         _roofline(context),
         _verified(context),
         _trials(context),
-        Tile("Time", duration_text(context.outcome.seconds), _time_note(context)),
+        FactTile("Time", duration_text(context.outcome.seconds), _time_note(context)),
     ]
 
 
-def _best(context: Context) -> Tile:
+def _best(context: Context) -> FactTile:
     outcome = context.outcome
     if outcome.winner is None:
-        return Tile("Best latency", "none", "no candidate has a latency", tone="warn")
+        return FactTile("Best latency", "none", "no candidate has a latency", tone="warn")
     notes = []
     if outcome.interval is not None and outcome.interval.high > outcome.interval.low:
         half = (outcome.interval.high - outcome.interval.low) / 2 / outcome.latency
@@ -77,46 +77,46 @@ def _best(context: Context) -> Tile:
         notes.append("uncertain: other work disturbed its samples")
     if outcome.winner.unscheduled:
         notes = ["the unscheduled program is the fastest"]
-    return Tile("Best latency", latency_text(outcome.latency), ", ".join(notes))
+    return FactTile("Best latency", latency_text(outcome.latency), ", ".join(notes))
 
 
-def _speedup(context: Context) -> Tile:
+def _speedup(context: Context) -> FactTile:
     outcome = context.outcome
     if not math.isfinite(outcome.speedup):
-        return Tile("Speed-up", "\N{EN DASH}", "the unscheduled program was not timed")
+        return FactTile("Speed-up", "\N{EN DASH}", "the unscheduled program was not timed")
     bound = "" if outcome.complete else "\N{GREATER-THAN OR EQUAL TO} "
     note = f"unscheduled: {bound}{latency_text(outcome.reference)}"
     if outcome.reference_run is not None:
         note += f", of run #{outcome.reference_run}"
-    return Tile("Speed-up", bound + speedup_text(outcome.speedup), note)
+    return FactTile("Speed-up", bound + speedup_text(outcome.speedup), note)
 
 
-def _roofline(context: Context) -> Tile:
+def _roofline(context: Context) -> FactTile:
     limits, outcome = context.limits, context.outcome
     if outcome.winner is None or limits.why:
-        return Tile("Roofline share", "\N{EN DASH}", limits.why or "nothing was measured")
+        return FactTile("Roofline share", "\N{EN DASH}", limits.why or "nothing was measured")
     share = limits.roofline.share(outcome.latency)
     note = f"of {number_text(limits.peak / 1e9)} GFLOPS, an upper bound"
     if limits.roofline.limit == "memory":
         note = "of the rate of the memory"
-    return Tile("Roofline share", percent_text(share), note, min(share, 1.0))
+    return FactTile("Roofline share", percent_text(share), note, min(share, 1.0))
 
 
-def _verified(context: Context) -> Tile:
+def _verified(context: Context) -> FactTile:
     winner = context.outcome.winner
     if winner is None:
-        return Tile("Verified", "\N{EN DASH}", "nothing to verify")
+        return FactTile("Verified", "\N{EN DASH}", "nothing to verify")
     if winner.unscheduled:
-        return Tile("Verified", "yes", "it is what results are compared with", tone="good")
+        return FactTile("Verified", "yes", "it is what results are compared with", tone="good")
     if not winner.verified:
-        return Tile("Verified", "no", "its results were not compared", tone="warn")
+        return FactTile("Verified", "no", "its results were not compared", tone="warn")
     inputs = winner.provenance.get("inputs")
-    return Tile(
+    return FactTile(
         "Verified", "yes", f"on inputs: {inputs}" if inputs else "results compared", None, "good"
     )
 
 
-def _trials(context: Context) -> Tile:
+def _trials(context: Context) -> FactTile:
     rows = context.history.rows
     trials = sum(row.number is not None for row in rows)
     rejected = len(rows) - trials
@@ -127,7 +127,7 @@ def _trials(context: Context) -> Tile:
     notes += [f"{rejected:,} rejected"] if rejected > 0 else []
     again = sum(not entry.ok for entry in context.history.finals)
     notes += [f"{again:,} more failed in the finals"] if again else []
-    return Tile("Trials", f"{trials:,}", ", ".join(notes) or "none failed")
+    return FactTile("Trials", f"{trials:,}", ", ".join(notes) or "none failed")
 
 
 def _time_note(context: Context) -> str:
@@ -183,7 +183,7 @@ class Context:
     data: Datasets = field(default_factory=Datasets)
 
     @cached_property
-    def gains(self) -> list[Gain]:
+    def gains(self) -> list[TrialGain]:
         """Trials that were faster than all before."""
         return gains(self.history.rows)
 
@@ -193,7 +193,7 @@ class Context:
         return unit_of({self.history.name: self.history.rows})
 
     @cached_property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """How the run ended."""
         return outcome_of(self.history)
 

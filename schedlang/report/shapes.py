@@ -11,7 +11,7 @@ import numpy as np
 
 from schedlang.plot.kernels import kernels_chart, loss_text, ordered, shared, short_text
 from schedlang.printed import count_text
-from schedlang.report.facts import Tile
+from schedlang.report.facts import FactTile
 from schedlang.report.numbers import duration_text, latency_text, number_text
 from schedlang.report.page import Datasets, VegaScript, checked_path, render
 from schedlang.report.view import Chart, Table, View, spec_of
@@ -66,66 +66,66 @@ def write_shapes(
 _UNKNOWN = "\N{EN DASH}"
 
 
-def shape_tiles(found: ShapeSet) -> list[Tile]:
+def shape_tiles(found: ShapeSet) -> list[FactTile]:
     """Return the numbers that matter, the most important first."""
     return [_shapes(found), _kernels(found), _loss(found), _left_out(found), *_cost(found)]
 
 
-def _shapes(found: ShapeSet) -> Tile:
+def _shapes(found: ShapeSet) -> FactTile:
     parts = [f"{len(found.points):,} single" if found.points else ""]
     parts += [count_text(len(found.ranges), "range") if found.ranges else ""]
     parts += [f"{len(found.failed)} failed" if found.failed else ""]
     total = len(found.points) + sum(one.range.size for one in found.ranges)
     note = ", ".join(filter(None, parts))
-    return Tile("Shapes", f"{total:,}", note, tone="warn" if found.failed else "")
+    return FactTile("Shapes", f"{total:,}", note, tone="warn" if found.failed else "")
 
 
-def _kernels(found: ShapeSet) -> Tile:
+def _kernels(found: ShapeSet) -> FactTile:
     of_ranges = sum(len(one.kernels) for one in found.ranges)
     many = sum(len(shared(one)) for one in found.ranges)
     parts = [f"{many} for many shapes"] if many else []
     parts += [f"{of_ranges - many} for one of a range"] if of_ranges > many else []
     parts += [f"{count} {origin}" for origin, count in _origins(found).items()]
-    return Tile("Kernels", f"{len(found.points) + of_ranges:,}", ", ".join(parts))
+    return FactTile("Kernels", f"{len(found.points) + of_ranges:,}", ", ".join(parts))
 
 
 def _origins(found: ShapeSet) -> Counter[str]:
     return Counter(one.origin for one in found.points)
 
 
-def _loss(found: ShapeSet) -> Tile:
+def _loss(found: ShapeSet) -> FactTile:
     if not found.ranges:
-        return Tile("Loss of ranges", _UNKNOWN, "there is no range")
+        return FactTile("Loss of ranges", _UNKNOWN, "there is no range")
     losses = [loss for one in found.ranges for loss in one.losses]
-    return Tile(
+    return FactTile(
         "Loss of ranges",
         loss_text(_mean(losses)),
         f"at worst {loss_text(max(losses))}, over the best known programs",
     )
 
 
-def _left_out(found: ShapeSet) -> Tile:
+def _left_out(found: ShapeSet) -> FactTile:
     if not found.ranges:
-        return Tile("Left out", _UNKNOWN, "there is no range")
+        return FactTile("Left out", _UNKNOWN, "there is no range")
     losses = [loss for one in found.ranges for loss in one.regret]
     note = f"at worst {loss_text(max(losses))}: what shapes lose that are not measured"
-    return Tile("Left out", loss_text(_mean(losses)), note)
+    return FactTile("Left out", loss_text(_mean(losses)), note)
 
 
 def _mean(losses: list[float]) -> float:
     return mean_of(np.array(losses)) if all(map(math.isfinite, losses)) else math.inf
 
 
-def _cost(found: ShapeSet) -> list[Tile]:
+def _cost(found: ShapeSet) -> list[FactTile]:
     # A set that was read from a file does not know them.
     if not found.measured:
-        return [Tile(name, _UNKNOWN, "read from a file") for name in ("Measurements", "Time")]
+        return [FactTile(name, _UNKNOWN, "read from a file") for name in ("Measurements", "Time")]
     verified = sum(len(one.verified) for one in found.ranges)
     note = f"ranges verified at {count_text(verified, 'shape')}" if verified else "all verified"
     ended = "interrupted by Ctrl-C" if found.interrupted else "wall time of the call"
     return [
-        Tile("Measurements", f"{found.measured:,}", note),
-        Tile("Time", duration_text(found.seconds), ended, tone="warn" * found.interrupted),
+        FactTile("Measurements", f"{found.measured:,}", note),
+        FactTile("Time", duration_text(found.seconds), ended, tone="warn" * found.interrupted),
     ]
 
 

@@ -19,11 +19,11 @@ from schedlang.measurement.finals import CONFIDENCE
 from schedlang.plot.decisions import rejections_chart, why_no_rejections
 from schedlang.plot.finals import comparable, finals_chart, why_no_finals
 from schedlang.plot.style import significant
-from schedlang.plot.tables import REST, Finalist, read_decisions, reasons_of, rejection_places
+from schedlang.plot.tables import REST, FinalistRow, read_decisions, reasons_of, rejection_places
 from schedlang.printed import count_text, first_line
 from schedlang.report.facts import Context
 from schedlang.report.numbers import latency_text, p_text, percent_text
-from schedlang.report.view import Chart, Part, Table, View, side_by_side, spec_of
+from schedlang.report.view import Chart, RowGroup, Table, View, side_by_side, spec_of
 
 # -- The finals: who won, and how sure that is ----------------------------------------------------
 
@@ -88,7 +88,7 @@ def _finals_finding(context: Context) -> str:
     return f"{text[0].upper()}{text[1:]}.{rule} The noise floor is {noise}."
 
 
-def _finals_row(one: Finalist) -> list[str]:
+def _finals_row(one: FinalistRow) -> list[str]:
     place = f"{one.entry.place + 1}"
     if one.latency is None or one.interval is None:
         return [place, one.name, f"failed: {one.entry.status}", "", "", "", ""]
@@ -117,7 +117,7 @@ _MOST_LINES = 3000
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TextComparison:
     """Two texts side by side.
 
     Attributes
@@ -127,7 +127,7 @@ class Comparison:
     """
 
     title: str
-    parts: Sequence[Part] = ()
+    parts: Sequence[RowGroup] = ()
     same: bool = False
     why: str = ""
 
@@ -160,7 +160,7 @@ def _name(context: Context, record: Record) -> str:
 
 
 def _winner_finding(
-    context: Context, names: tuple[str, str], decisions: Table, programs: Comparison
+    context: Context, names: tuple[str, str], decisions: Table, programs: TextComparison
 ) -> str:
     text = f"{names[0]} ({latency_text(context.outcome.latency)}) against {names[1]}: "
     if programs.same:
@@ -195,16 +195,16 @@ def _program_sides(history: RunHistory, record: Record) -> str:
 
 def _compared(
     title: str, text_of: Callable[[Record], str], winner: Record, runner_up: Record
-) -> Comparison:
+) -> TextComparison:
     texts = []
     for record in (winner, runner_up):
         try:
             texts.append(text_of(record).splitlines())
         except SchedlangError as error:
-            return Comparison(title, why=f"record {record.id}: {first_line(error)}")
+            return TextComparison(title, why=f"record {record.id}: {first_line(error)}")
     if max(map(len, texts)) > _MOST_LINES:
-        return Comparison(title, why=f"they have more than {_MOST_LINES:,} lines")
-    return Comparison(title, side_by_side(*texts), same=texts[0] == texts[1])
+        return TextComparison(title, why=f"they have more than {_MOST_LINES:,} lines")
+    return TextComparison(title, side_by_side(*texts), same=texts[0] == texts[1])
 
 
 # -- What was rejected or failed, and why ---------------------------------------------------------

@@ -94,7 +94,7 @@ _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TextRow:
     """A line of each text; a number is None where that text has no line here."""
 
     left_number: int | None
@@ -105,51 +105,53 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Part:
+class RowGroup:
     """Rows that are shown, or equal lines that are hidden at first."""
 
-    rows: Sequence[Row]
+    rows: Sequence[TextRow]
     hidden: bool = False
 
 
-def side_by_side(left: Sequence[str], right: Sequence[str]) -> list[Part]:
+def side_by_side(left: Sequence[str], right: Sequence[str]) -> list[RowGroup]:
     """Return the rows of two texts, given by their lines."""
-    parts: list[Part] = []
+    parts: list[RowGroup] = []
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
     operations = matcher.get_opcodes()
     for place, (tag, i1, i2, j1, j2) in enumerate(operations):
         if tag == "equal":
             rows = [
-                Row(i + 1, ((left[i], False),), j + 1, ((right[j], False),), False)
+                TextRow(i + 1, ((left[i], False),), j + 1, ((right[j], False),), False)
                 for i, j in zip(range(i1, i2), range(j1, j2), strict=True)
             ]
             first, last = place == 0, place == len(operations) - 1
             parts += _folded(rows, 0 if first else _AROUND, 0 if last else _AROUND)
         else:
-            parts.append(Part(list(_changed(left, right, range(i1, i2), range(j1, j2)))))
+            parts.append(RowGroup(list(_changed(left, right, range(i1, i2), range(j1, j2)))))
     return _joined(parts)
 
 
-def _folded(rows: list[Row], before: int, after: int) -> list[Part]:
+def _folded(rows: list[TextRow], before: int, after: int) -> list[RowGroup]:
     if len(rows) <= max(_SHORT, before + after):
-        return [Part(rows)]
+        return [RowGroup(rows)]
     end = len(rows) - after
-    parts = [Part(rows[:before]), Part(rows[before:end], hidden=True), Part(rows[end:])]
+    parts = [RowGroup(rows[:before]), RowGroup(rows[before:end], hidden=True), RowGroup(rows[end:])]
     return [part for part in parts if part.rows]
 
 
-def _joined(parts: list[Part]) -> list[Part]:
+def _joined(parts: list[RowGroup]) -> list[RowGroup]:
     """Join parts that are shown and follow each other."""
-    joined: list[Part] = []
+    joined: list[RowGroup] = []
     for part in parts:
         if joined and not part.hidden and not joined[-1].hidden:
-            joined[-1] = Part([*joined[-1].rows, *part.rows])
+            joined[-1] = RowGroup([*joined[-1].rows, *part.rows])
         else:
             joined.append(part)
     return joined
 
 
-def _changed(left: Sequence[str], right: Sequence[str], own: range, others: range) -> Iterator[Row]:
+def _changed(
+    left: Sequence[str], right: Sequence[str], own: range, others: range
+) -> Iterator[TextRow]:
     for place in range(max(len(own), len(others))):
         i = own[place] if place < len(own) else None
         j = others[place] if place < len(others) else None
@@ -157,7 +159,7 @@ def _changed(left: Sequence[str], right: Sequence[str], own: range, others: rang
         other: Segments = () if j is None else ((right[j], True),)
         if i is not None and j is not None:
             one, other = _within(left[i], right[j])
-        yield Row(
+        yield TextRow(
             None if i is None else i + 1, one, None if j is None else j + 1, other, differs=True
         )
 

@@ -26,7 +26,7 @@ class Vertex:
 
 
 @dataclass(slots=True)
-class Graph:
+class TermGraph:
     """Terms over leaves; a term refers to its operands by node number, all smaller than its own.
 
     Every call of ``leaf`` makes a new node; equal terms share one node (hash consing).
@@ -65,7 +65,7 @@ class CanonicalForm:
     ranks: dict[int, int]
 
 
-def canonical_form(graph: Graph, root: int) -> CanonicalForm:
+def canonical_form(graph: TermGraph, root: int) -> CanonicalForm:
     """Return the canonical form of the subgraph that ``root`` reaches.
 
     If that takes more than ``LARGEST_SEARCH`` comparisons of orders, equal graphs may get different
@@ -109,7 +109,7 @@ class _Colouring:
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Coloring:
     """A colouring with one node in each cell, and the graph written in that order."""
 
     text: str
@@ -129,7 +129,7 @@ class _CanonicalSearch:
                 self._uses[child].append((-1, user))
         self._leaves = 0
 
-    def run(self) -> _Leaf:
+    def run(self) -> _Coloring:
         by_label: dict[str, list[int]] = {}
         for number, node in enumerate(self._nodes):
             by_label.setdefault(node.label, []).append(number)
@@ -141,7 +141,7 @@ class _CanonicalSearch:
         self._refine(colouring, set(colouring.cells))
         return self._best(colouring)[0]
 
-    def _best(self, colouring: _Colouring) -> tuple[_Leaf, _Leaf]:
+    def _best(self, colouring: _Colouring) -> tuple[_Coloring, _Coloring]:
         """Return the leaf with the smallest text below ``colouring``, and the leaf of ``_first``.
 
         If the first leaves below two members of a cell have equal texts, an automorphism maps one
@@ -167,7 +167,7 @@ class _CanonicalSearch:
         assert best is not None and first is not None
         return best, first
 
-    def _first(self, colouring: _Colouring) -> _Leaf:
+    def _first(self, colouring: _Colouring) -> _Coloring:
         """Return the leaf reached by individualising the first member of each tied cell."""
         while (cell := _smallest_tie(colouring)) is not None:
             colouring = self._individualised(colouring, colouring.cells[cell][0])
@@ -230,7 +230,7 @@ class _CanonicalSearch:
         for member in members:
             colouring.colours[member] = colour
 
-    def _leaf(self, colouring: _Colouring) -> _Leaf:
+    def _leaf(self, colouring: _Colouring) -> _Coloring:
         self._leaves += 1
         colours = colouring.colours
         lines = [""] * len(colours)
@@ -238,7 +238,7 @@ class _CanonicalSearch:
             ordered = [colours[child] for child in node.ordered]
             unordered = sorted([colours[child] for child in node.unordered])
             lines[colours[number]] = f"{ascii(node.label)} {ordered} {unordered}"
-        return _Leaf("\n".join(lines), colours)
+        return _Coloring("\n".join(lines), colours)
 
 
 def _smallest_tie(colouring: _Colouring) -> int | None:

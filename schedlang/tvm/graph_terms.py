@@ -20,7 +20,7 @@ from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm.sym import Analyzer
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.canonical_graph import Graph
+from schedlang.tvm.canonical_graph import TermGraph
 from schedlang.tvm.errors import comes_back
 from schedlang.tvm.values import COMPARISONS, constant, operands_of
 
@@ -36,7 +36,7 @@ _OTHERS: dict[type, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TermAccess:
     """A load or store: the nodes of its buffer and of the indices of its non-unit dimensions."""
 
     buffer: int
@@ -54,13 +54,13 @@ class Expressions:
     ``axes`` holds the axes; ``accesses`` collects the encoded loads and stores.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: TermGraph) -> None:
         self._graph = graph
         self._buffers: dict[Any, int] = {}
         self._shapes: dict[Any, tuple[int, ...]] = {}
         self._depth = 0
         self.axes = IndexArithmetic(graph)
-        self.accesses: list[Access] = []
+        self.accesses: list[TermAccess] = []
 
     def define_buffer(self, buffer: Any, what: str) -> int:
         """Add a leaf for a buffer: dtype, scope and shape, without dimensions of extent 1."""
@@ -121,7 +121,7 @@ class Expressions:
     def _access(self, buffer: Any, indices: Any, written: bool = False) -> int:
         place = self._place(buffer, indices)
         rank = sum(extent != 1 for extent in self._shapes[buffer])
-        self.accesses.append(Access(self.buffer(buffer), tuple(place[:rank]), written))
+        self.accesses.append(TermAccess(self.buffer(buffer), tuple(place[:rank]), written))
         return self._graph.term("element", (self.buffer(buffer), *place))
 
     def _place(self, buffer: Any, indices: Any) -> list[int]:
@@ -230,7 +230,7 @@ class IndexArithmetic:
     addition is associative), and comparisons are brought to one side.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: TermGraph) -> None:
         self._graph = graph
         self._nodes: dict[Any, int] = {}
         self._substitutes: dict[Any, Any] = {}

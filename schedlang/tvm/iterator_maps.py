@@ -50,7 +50,7 @@ def shown(statement: Any) -> Any:
     return structural_map(statement, (Call, show), order="post")
 
 
-class Kind(IntEnum):
+class ExpressionKind(IntEnum):
     """What an expression is to the analysis; a sum is the greatest of its terms."""
 
     PLAIN = 0
@@ -65,25 +65,25 @@ class Kind(IntEnum):
 class Iterators:
     """The variables of loops, blocks and threads, as the analysis knows them."""
 
-    def __init__(self, kinds: Mapping[Any, Kind]) -> None:
+    def __init__(self, kinds: Mapping[Any, ExpressionKind]) -> None:
         self._kinds = kinds
 
     @classmethod
     def of(cls, statement: Any) -> Iterators:
         """Find the variables of the loops, blocks and threads in a statement."""
-        kinds: dict[Any, Kind] = {}
+        kinds: dict[Any, ExpressionKind] = {}
         for node in found_in(statement, (For, AttrStmt, SBlock)):
             if isinstance(node, For):
                 kinds[node.loop_var] = _begins(node.min)
             elif isinstance(node, SBlock):
                 kinds.update({axis.var: _begins(axis.dom.min) for axis in node.iter_vars})
             elif node.attr_key in _EXTENTS:
-                kinds[node.node.var] = Kind.PLAIN
+                kinds[node.node.var] = ExpressionKind.PLAIN
         return cls(kinds)
 
     def is_odd(self, division: Any) -> bool:
         """Tell whether a division may come out wrong beside others, or inverted."""
-        return self._kind(division) not in (Kind.PLAIN, Kind.FIXED)
+        return self._kind(division) not in (ExpressionKind.PLAIN, ExpressionKind.FIXED)
 
     def hidden(self, expr: Any, beside: Sequence[Any] = ()) -> Any:
         """Return a call that TVM knows nothing of, and gives up on, in an expression's place.
@@ -136,10 +136,10 @@ class Iterators:
         if isinstance(index, Add):
             return self.subtracts(index.a) or self.subtracts(index.b)
         if isinstance(index, Sub):
-            return self.subtracts(index.a) or self._kind(index.b) != Kind.FIXED
+            return self.subtracts(index.a) or self._kind(index.b) != ExpressionKind.FIXED
         if isinstance(index, Mul) and _is_positive(index.b):
             return self.subtracts(index.a)
-        return isinstance(index, Mul) and self._kind(index) != Kind.FIXED
+        return isinstance(index, Mul) and self._kind(index) != ExpressionKind.FIXED
 
     def _used(self, expr: Any) -> set[Any]:
         """Return the iterators in an expression."""
@@ -148,36 +148,42 @@ class Iterators:
     def _is_shifted(self, division: Any) -> bool:
         """Tell whether no other division is inside, and the dividend is a shifted sum."""
         return (
-            self._kind(division.a) == Kind.SHIFTED
+            self._kind(division.a) == ExpressionKind.SHIFTED
             and _is_positive(division.b)
             and next(_outermost_divisions(division.a), None) is None
         )
 
-    def _kind(self, expr: Any) -> Kind:
+    def _kind(self, expr: Any) -> ExpressionKind:
         if isinstance(expr, Var):
-            return self._kinds.get(expr, Kind.FIXED)
+            return self._kinds.get(expr, ExpressionKind.FIXED)
         if isinstance(expr, IntImm):
-            return Kind.FIXED
+            return ExpressionKind.FIXED
         if isinstance(expr, Add):
             return _sum_of(self._kind(expr.a), self._kind(expr.b))
         if isinstance(expr, Sub):
             right = self._kind(expr.b)
-            return _sum_of(self._kind(expr.a), right if right == Kind.FIXED else Kind.OTHER)
+            return _sum_of(
+                self._kind(expr.a), right if right == ExpressionKind.FIXED else ExpressionKind.OTHER
+            )
         if isinstance(expr, Mul):
             left = self._kind(expr.a)
-            if left != Kind.FIXED and _is_positive(expr.b):
+            if left != ExpressionKind.FIXED and _is_positive(expr.b):
                 return left
-            return Kind.FIXED if left == self._kind(expr.b) == Kind.FIXED else Kind.OTHER
+            return (
+                ExpressionKind.FIXED
+                if left == self._kind(expr.b) == ExpressionKind.FIXED
+                else ExpressionKind.OTHER
+            )
         if isinstance(expr, DIVISIONS):
             left = self._kind(expr.a)
-            if left == Kind.FIXED == self._kind(expr.b):
-                return Kind.FIXED
-            return left if left == Kind.PLAIN and _divides(expr) else Kind.OTHER
-        return Kind.OTHER if self._used(expr) else Kind.FIXED
+            if left == ExpressionKind.FIXED == self._kind(expr.b):
+                return ExpressionKind.FIXED
+            return left if left == ExpressionKind.PLAIN and _divides(expr) else ExpressionKind.OTHER
+        return ExpressionKind.OTHER if self._used(expr) else ExpressionKind.FIXED
 
 
-def _sum_of(left: Kind, right: Kind) -> Kind:
-    return left if left == right else max(left, right, Kind.SHIFTED)
+def _sum_of(left: ExpressionKind, right: ExpressionKind) -> ExpressionKind:
+    return left if left == right else max(left, right, ExpressionKind.SHIFTED)
 
 
 def _divides(division: Any) -> bool:
@@ -201,8 +207,8 @@ def _outermost_divisions(expr: Any) -> Iterator[Any]:
         yield from found_in(expr, DIVISIONS)
 
 
-def _begins(least: Any) -> Kind:
-    return Kind.PLAIN if constant(least) == 0 else Kind.SHIFTED
+def _begins(least: Any) -> ExpressionKind:
+    return ExpressionKind.PLAIN if constant(least) == 0 else ExpressionKind.SHIFTED
 
 
 def _is_positive(value: Any) -> bool:

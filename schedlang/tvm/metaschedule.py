@@ -140,7 +140,7 @@ def _record(
     return TuningRecord(trace, workload, list(seconds), target, arguments)
 
 
-class Writer:
+class DatabaseWriter:
     """Writes a MetaSchedule JSON database in an empty folder, with TVM's own writer."""
 
     def __init__(self, folder: Path) -> None:

@@ -39,7 +39,7 @@ TensorProgram: TypeAlias = IRModule
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FunctionParameter:
     """One parameter of a PrimFunc, not yet checked.
 
     Attributes
@@ -161,21 +161,23 @@ def _whole(buffer: Any) -> Any:
     return buffer[tuple(slice(0, extent) for extent in buffer.ty.shape)]
 
 
-def parameters(func: tirx.PrimFunc) -> tuple[Parameter, ...]:
+def parameters(func: tirx.PrimFunc) -> tuple[FunctionParameter, ...]:
     """Describe every parameter of ``func`` in order."""
     return tuple(_describe(var) for var in func.params)
 
 
-def _describe(var: Any) -> Parameter:
+def _describe(var: Any) -> FunctionParameter:
     kind = var.ty
     if isinstance(kind, tirx.BufferType):
         shape = tuple(plain_extent(extent) for extent in kind.shape)
         strides = tuple(plain_extent(stride) for stride in kind.strides)
         compact = strides in ((), _row_major(shape)) and plain_extent(kind.elem_offset) == 0
-        return Parameter(
+        return FunctionParameter(
             var.name, "buffer", str(kind.dtype), shape, compact, str(kind.storage_scope)
         )
-    return Parameter(var.name, "pointer" if isinstance(kind, PointerType) else "scalar", str(kind))
+    return FunctionParameter(
+        var.name, "pointer" if isinstance(kind, PointerType) else "scalar", str(kind)
+    )
 
 
 def plain_extent(value: Any) -> int | str:

@@ -16,8 +16,8 @@ from tvm import tirx
 from tvm.ir import Call, StringImm, TensorLoad
 from tvm.s_tir import SBlockRealize
 
-from schedlang.tvm.canonical_graph import Graph
-from schedlang.tvm.graph_terms import Access, Expressions, Unencodable
+from schedlang.tvm.canonical_graph import TermGraph
+from schedlang.tvm.graph_terms import Expressions, TermAccess, Unencodable
 from schedlang.tvm.packing import LAYOUT_FREE
 from schedlang.tvm.program import OUTPUTS
 from schedlang.tvm.statements import bindings_of, parts_of
@@ -50,7 +50,7 @@ class ProgramGraph:
     parameters: the node of each parameter, in the order of the signature.
     """
 
-    graph: Graph
+    graph: TermGraph
     root: int
     parameters: tuple[int, ...]
 
@@ -77,7 +77,7 @@ class _Walker:
     """Encodes statements."""
 
     def __init__(self) -> None:
-        self._graph = Graph()
+        self._graph = TermGraph()
         self._expressions = Expressions(self._graph)
         self._axes = self._expressions.axes
 
@@ -244,7 +244,7 @@ def _is_simple(loop: Any) -> bool:
     return plain and int(loop.kind) == _SERIAL
 
 
-def _are_free(axes: Sequence[int], accesses: Sequence[Access]) -> bool:
+def _are_free(axes: Sequence[int], accesses: Sequence[TermAccess]) -> bool:
     """Return whether each written buffer has, for each axis, a dimension indexed by it alone."""
     for buffer in {access.buffer for access in accesses if access.written}:
         places = [access.indices for access in accesses if access.buffer == buffer]

@@ -114,7 +114,7 @@ class Regions:
         return isinstance(value, TensorLoad) and bool(self.tensor(value.source).same_as(tensor))
 
 
-class Definitions(Regions):
+class BufferDefinitions(Regions):
     """These buffers, and the variables that statements bind.
 
     Attributes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.tvm.canonical_graph import Graph, canonical_form
+from schedlang.tvm.canonical_graph import TermGraph, canonical_form
 from schedlang.tvm.packing import LAYOUT_FREE, weight_positions
 from schedlang.tvm.program_graph import ProgramGraph, program_graph, skeleton
 
@@ -100,7 +100,7 @@ def structure_of(func_or_mod: TensorFunction | TensorProgram) -> Structure:
     )
 
 
-def _without_weights(func: TensorFunction, found: ProgramGraph) -> tuple[Graph, int]:
+def _without_weights(func: TensorFunction, found: ProgramGraph) -> tuple[TermGraph, int]:
     """Return the graph of a function that does not say which parameters are weights.
 
     Where they are packed ahead the latencies are others, and the schedules that are good are not.
@@ -128,9 +128,9 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _clustered(graph: Graph, root: int) -> tuple[Graph, int]:
+def _clustered(graph: TermGraph, root: int) -> tuple[TermGraph, int]:
     """The graph with the operators of each cluster as one, and the number of its root."""
-    folded = Graph()
+    folded = TermGraph()
     numbers: list[int] = []
     for node in graph.nodes:
         ordered = [numbers[child] for child in node.ordered]

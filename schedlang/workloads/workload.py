@@ -326,7 +326,9 @@ def _check(name: str, func: TensorFunction) -> tuple[Argument, ...]:
     return arguments
 
 
-def _static_shape(where: str, position: int, parameter: program.Parameter) -> tuple[int, ...]:
+def _static_shape(
+    where: str, position: int, parameter: program.FunctionParameter
+) -> tuple[int, ...]:
     what = f"{where}: argument {parameter.name!r}"
     if parameter.kind == "pointer":
         raise WorkloadError(

@@ -23,7 +23,7 @@ from schedlang.measurement.problem import Fill
 from schedlang.targets import host
 from schedlang.targets.core_use import ThreadWaits
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
-from schedlang.targets.measure.backend import Calls, Program, Waits
+from schedlang.targets.measure.backend import Calls, LoadedProgram, Waits
 from schedlang.targets.measure.calls import PackedProgram, split_program
 from schedlang.targets.measure.contention import Contention, KnownWork, Piece
 from schedlang.targets.measure.timing import shortest_call
@@ -80,7 +80,7 @@ class CPUBackend:
 
     def compile_packed(
         self, mod: TensorProgram, accept: Callable[[int], None] | None = None
-    ) -> Program:
+    ) -> LoadedProgram:
         """Compile a program so that what depends on weights only runs ahead of its calls."""
         found = split_program(mod)
         if found is None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlang.targets.cpu.cpu_machine import CPUMachine
-from schedlang.tvm.analysis.loop_nests import Access, Loop, Statement
+from schedlang.tvm.analysis.loop_nests import NestAccess, NestLoop, Statement
 
 # Cycles. Arithmetic and loads are started two at a time, stores one at a time.
 _PER_CYCLE = 2.0
@@ -74,7 +74,7 @@ class _Threads:
     speedup: on this many cores at most.
     """
 
-    def __init__(self, loops: Sequence[Loop], cores: int) -> None:
+    def __init__(self, loops: Sequence[NestLoop], cores: int) -> None:
         self.loop: int | None = None
         self.launches, self.speedup = 1.0, 1.0
         for loop in loops:
@@ -99,7 +99,7 @@ class _Tile:
     lanes: int | None
 
     @classmethod
-    def of(cls, loops: Sequence[Loop]) -> _Tile:
+    def of(cls, loops: Sequence[NestLoop]) -> _Tile:
         first, lanes = len(loops), None
         while first > 0 and loops[first - 1].kind in ("unrolled", "vectorized"):
             first -= 1
@@ -167,7 +167,7 @@ def _stays(statement: Statement, tile: _Tile) -> bool:
     return around >= 0 and store.strides[around] == 0
 
 
-def _instructions(access: Access, tile: _Tile, vectors: int, width: int) -> float:
+def _instructions(access: NestAccess, tile: _Tile, vectors: int, width: int) -> float:
     """Return the loads or stores that one row of a tile takes."""
     if tile.lanes is None:
         return 1.0
@@ -210,7 +210,7 @@ def _memory(statement: Statement, machine: CPUMachine, shared: dict[int, int]) -
     return cycles
 
 
-def _lines(access: Access, loops: Sequence[Loop], depth: int) -> float:
+def _lines(access: NestAccess, loops: Sequence[NestLoop], depth: int) -> float:
     """Return the cache lines that one run of the loops from ``depth`` on touches."""
     steps = sorted(
         (abs(access.strides[k]), loops[k].extent)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from schedlang.targets.cpu.backend import CPUBackend, cpu_contention
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.measure.backend import Program
+from schedlang.targets.measure.backend import LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.memory import argument_bytes
 from schedlang.targets.measure.reference import Reference
@@ -32,7 +32,7 @@ _KEPT_BYTES = 512 << 20
 _COPIES = 4
 
 
-class Bound(NamedTuple):
+class BoundWorkload(NamedTuple):
     """A workload that a worker was bound to.
 
     Attributes
@@ -44,7 +44,7 @@ class Bound(NamedTuple):
 
     binding: Binding
     runner: CandidateRunner
-    unscheduled: Program | None
+    unscheduled: LoadedProgram | None
     reply: dict[str, Any]
 
     @property
@@ -68,12 +68,12 @@ class Learned(NamedTuple):
     Attributes
     ----------
     reference: the right results, which the unscheduled program may have taken seconds for.
-    The others are as in ``Bound``.
+    The others are as in ``BoundWorkload``.
     """
 
     binding: Binding
     reference: Reference
-    unscheduled: Program | None
+    unscheduled: LoadedProgram | None
     reply: dict[str, Any]
 
     @property
@@ -127,7 +127,7 @@ class CPUWorker(InProcessWorker):
         if memory is not None:
             limit_memory(memory)
         most = _KEPT_BYTES if memory is None else min(_KEPT_BYTES, memory // _KEPT_PART)
-        self._kept = BoundWorkloads[Bound](most)
+        self._kept = BoundWorkloads[BoundWorkload](most)
         self._learned = BoundWorkloads[Learned](most // 2)
         self._threads = runtime.configure_threads(header["cpus"])
         self._backend: CPUBackend = CPUBackend(code_generator(header["code"]), header["cpus"])
@@ -164,7 +164,7 @@ class CPUWorker(InProcessWorker):
         if present is None or not keep:
             return
         fingerprint, reply = present
-        bound = Bound(self._binding, self._runner, self._unscheduled, reply)
+        bound = BoundWorkload(self._binding, self._runner, self._unscheduled, reply)
         del self._runner
         for name, dropped in self._kept.put(fingerprint, bound):
             learned = dropped.learned
@@ -178,7 +178,7 @@ class CPUWorker(InProcessWorker):
             self._runner.recall(self._unscheduled_program)
         return {"threads": self._threads, **reply}
 
-    def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> Program:
+    def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> LoadedProgram:
         """Compile a candidate; its weights are packed ahead of its calls."""
         return self._backend.compile_packed(mod, accept)
 

@@ -17,7 +17,7 @@ from schedlang.measurement.measurement import rejection_message
 from schedlang.targets.cuda.cuda_machine import CUDAMachine
 from schedlang.targets.cuda.nvcc import Resources
 from schedlang.targets.worker.fault import Fault
-from schedlang.tvm.codegen.cuda_kernels import Kernel
+from schedlang.tvm.codegen.cuda_kernels import CUDAKernel
 
 # -- Reasons to reject a kernel -------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Limits:
 
 
 def check(
-    kernels: Sequence[Kernel], limits: Limits, resources: Mapping[str, Resources] | None = None
+    kernels: Sequence[CUDAKernel], limits: Limits, resources: Mapping[str, Resources] | None = None
 ) -> list[Violation]:
     """Return what is beyond the limits; empty if the kernels can be launched.
 
@@ -94,14 +94,14 @@ def check(
 
 
 def require(
-    kernels: Sequence[Kernel], limits: Limits, resources: Mapping[str, Resources] | None = None
+    kernels: Sequence[CUDAKernel], limits: Limits, resources: Mapping[str, Resources] | None = None
 ) -> None:
     """Raise ``Fault`` with ``Status.REJECTED`` for the first limit that a kernel exceeds."""
     for violation in check(kernels, limits, resources):
         raise Fault(Status.REJECTED, rejection_message(violation.reason, violation.message))
 
 
-def _threads(kernel: Kernel, limits: Limits) -> Iterator[Violation]:
+def _threads(kernel: CUDAKernel, limits: Limits) -> Iterator[Violation]:
     for axis, extent, most in zip("xyz", kernel.block, _BLOCK, strict=True):
         if extent is not None and extent > most:
             yield Violation(
@@ -128,7 +128,7 @@ def _threads(kernel: Kernel, limits: Limits) -> Iterator[Violation]:
         )
 
 
-def _grid(kernel: Kernel) -> Iterator[Violation]:
+def _grid(kernel: CUDAKernel) -> Iterator[Violation]:
     for axis, extent, most in zip("xyz", kernel.grid, _GRID, strict=True):
         if extent is not None and extent > most:
             yield Violation(
@@ -142,7 +142,7 @@ def _grid(kernel: Kernel) -> Iterator[Violation]:
             )
 
 
-def _shared(kernel: Kernel, limits: Limits) -> Iterator[Violation]:
+def _shared(kernel: CUDAKernel, limits: Limits) -> Iterator[Violation]:
     static, dynamic = kernel.bytes_in(_STATIC), kernel.bytes_in(_DYNAMIC)
     parts = ", ".join(
         f"{one.name} {one.bytes}"
@@ -178,7 +178,7 @@ def _shared(kernel: Kernel, limits: Limits) -> Iterator[Violation]:
         )
 
 
-def _local(kernel: Kernel) -> Iterator[Violation]:
+def _local(kernel: CUDAKernel) -> Iterator[Violation]:
     local = kernel.bytes_in("local")
     if local > _LOCAL_BYTES:
         yield Violation(
@@ -191,7 +191,7 @@ def _local(kernel: Kernel) -> Iterator[Violation]:
         )
 
 
-def _alignment(kernel: Kernel) -> Iterator[Violation]:
+def _alignment(kernel: CUDAKernel) -> Iterator[Violation]:
     for access in kernel.misaligned:
         yield Violation(
             Reason.ALIGNMENT,
@@ -204,7 +204,7 @@ def _alignment(kernel: Kernel) -> Iterator[Violation]:
         )
 
 
-def _registers(kernel: Kernel, limits: Limits, resources: Resources) -> Iterator[Violation]:
+def _registers(kernel: CUDAKernel, limits: Limits, resources: Resources) -> Iterator[Violation]:
     warps = -(-kernel.threads // limits.warp_size)
     used = warps * registers_of_warp(resources.registers, limits.warp_size)
     if used > limits.registers_per_block:

@@ -15,7 +15,7 @@ from schedlang.targets.cuda.nvcc import CompileError, Resources
 from schedlang.targets.errors import describe
 from schedlang.targets.target import as_target
 from schedlang.tvm.codegen.cuda import CUDAGenerator
-from schedlang.tvm.codegen.cuda_kernels import Kernel
+from schedlang.tvm.codegen.cuda_kernels import CUDAKernel
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -36,7 +36,7 @@ class KernelReport:
         memory tell.
     """
 
-    kernel: Kernel
+    kernel: CUDAKernel
     shared_bytes: int
     resources: Resources | None
     occupancy: Occupancy
@@ -156,7 +156,7 @@ def check(program: Schedule | TensorProgram | Any, target: CUDAMachine | str) ->
 
 
 def _kernel(
-    kernel: Kernel, resources: Mapping[str, Resources], target: CUDAMachine
+    kernel: CUDAKernel, resources: Mapping[str, Resources], target: CUDAMachine
 ) -> KernelReport:
     used = resources.get(kernel.name)
     shared = kernel.bytes_in(*_SHARED)

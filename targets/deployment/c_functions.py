@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.targets.deployment.signature import (
+    KernelParameter,
     Manifest,
-    Parameter,
     Signature,
     identifier,
     identifiers,
@@ -148,7 +148,7 @@ def _c_libraries() -> list[ctypes.CDLL]:
     return found
 
 
-def _check(signature: Signature, parameter: Parameter) -> None:
+def _check(signature: Signature, parameter: KernelParameter) -> None:
     code, bits, lanes = element_type(parameter.dtype)
     if bits % 8 or lanes != 1:
         raise LibraryError(f"C has no type for the elements of {parameter}, in {signature.name}")
@@ -180,7 +180,7 @@ def c_string(text: str) -> str:
     return '"' + "".join(chr(c) if c in plain else f"\\{c:03o}" for c in text.encode()) + '"'
 
 
-def _declared(parameter: Parameter, name: str) -> str:
+def _declared(parameter: KernelParameter, name: str) -> str:
     if parameter.shape is None:
         return f"{c_type(parameter.dtype)} {name}"
     return f"{'' if parameter.written else 'const '}{c_type(parameter.dtype)} *{name}"

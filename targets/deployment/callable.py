@@ -16,7 +16,7 @@ import numpy as np
 
 from schedlang.errors import require
 from schedlang.targets.deployment import tensor_arguments as checked
-from schedlang.targets.deployment.signature import Parameter, Signature, identifiers
+from schedlang.targets.deployment.signature import KernelParameter, Signature, identifiers
 from schedlang.targets.deployment.threads import use_threads
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import program
@@ -343,7 +343,7 @@ class _Operator:
             return made[0]
         return tuple(made) if made else None
 
-    def _checked(self, value: Any, parameter: Parameter, kind: Any) -> Any:
+    def _checked(self, value: Any, parameter: KernelParameter, kind: Any) -> Any:
         """Return an argument as the function takes it; torch has looked at its sort."""
         if parameter.shape is None:
             return value
@@ -361,13 +361,13 @@ def _device(arguments: Sequence[Any]) -> Any:
     return next((one.device for one in arguments if hasattr(one, "device")), "cpu")
 
 
-def _declared(parameter: Parameter, name: str, place: int) -> str:
+def _declared(parameter: KernelParameter, name: str, place: int) -> str:
     if parameter.shape is None:
         return f"{_NUMBERS[parameter.dtype]} {name}"
     return f"Tensor(a{place}!) {name}" if parameter.written else f"Tensor {name}"
 
 
-def _type_of(torch: Any, signature: Signature, parameter: Parameter) -> Any:
+def _type_of(torch: Any, signature: Signature, parameter: KernelParameter) -> Any:
     kind = getattr(torch, parameter.dtype, None)
     if kind is None or (parameter.shape is None and parameter.dtype not in _NUMBERS):
         raise LibraryError(f"torch has no type for {parameter}, in {signature}")

@@ -31,7 +31,7 @@ _MOST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class KernelParameter:
     """One parameter of a function.
 
     Attributes
@@ -80,7 +80,7 @@ class Signature:
     """
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
     parallel: bool
     served: Served | None = None
 
@@ -101,7 +101,7 @@ class Signature:
     def from_json(cls, value: Mapping[str, Any]) -> Signature:
         """Read what ``to_json`` returned. Raises KeyError, TypeError or ValueError for others."""
         parameters = tuple(
-            Parameter(
+            KernelParameter(
                 str(one["name"]),
                 str(one["dtype"]),
                 None if one["shape"] is None else tuple(one["shape"]),
@@ -142,14 +142,14 @@ def _signature(func: TensorFunction) -> Signature:
         stated = stated_outputs(func)
         roles = tuple("output" if k in stated else "inout" for k in range(len(described)))
     parameters = tuple(
-        Parameter(one.name, one.dtype, _shape(one), role if one.kind == "buffer" else "input")
+        KernelParameter(one.name, one.dtype, _shape(one), role if one.kind == "buffer" else "input")
         for one, role in zip(described, roles, strict=True)
     )
     parallel = program.has_parallel_loop(func)
     return Signature(program.symbol(func), parameters, parallel, served_of(func))
 
 
-def _shape(parameter: program.Parameter) -> tuple[int | None, ...] | None:
+def _shape(parameter: program.FunctionParameter) -> tuple[int | None, ...] | None:
     if parameter.kind != "buffer":
         return None
     return tuple(extent if isinstance(extent, int) else None for extent in parameter.shape)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.targets.deployment.signature import Parameter
+from schedlang.targets.deployment.signature import KernelParameter
 from schedlang.targets.errors import describe
 from schedlang.tvm.codegen import runtime
 
@@ -49,7 +49,9 @@ def _tensor_of_subclass(tensor: Any) -> DeviceArray:
     return runtime.borrow(_torch_tensor(tensor))
 
 
-def as_tensor(position: int, argument: Any, parameter: Parameter, device: Device) -> DeviceArray:
+def as_tensor(
+    position: int, argument: Any, parameter: KernelParameter, device: Device
+) -> DeviceArray:
     """Return a tensor of TVM's that shares the memory of an argument.
 
     A numpy array for a ``device`` other than the CPU is copied there. Raises TypeError for what is
@@ -96,7 +98,7 @@ def borrowed(position: int, argument: Any) -> DeviceArray:
 
 
 def _from_numpy(
-    position: int, array: np.ndarray[Any, Any], parameter: Parameter, device: Device
+    position: int, array: np.ndarray[Any, Any], parameter: KernelParameter, device: Device
 ) -> DeviceArray:
     if not array.flags.c_contiguous:
         raise ValueError(f"argument {position} is not C-contiguous; copy it first")
@@ -114,7 +116,9 @@ def _from_numpy(
     return runtime.borrow_array(array)
 
 
-def check(tensors: Sequence[DeviceArray], parameters: Sequence[Parameter], device: Device) -> None:
+def check(
+    tensors: Sequence[DeviceArray], parameters: Sequence[KernelParameter], device: Device
+) -> None:
     """Raise ValueError or TypeError for the first tensor that its parameter does not take."""
     for position, (tensor, parameter) in enumerate(zip(tensors, parameters, strict=True)):
         if parameter.shape is None:
@@ -149,5 +153,5 @@ def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     )
 
 
-def _wrong_type(position: int, dtype: str, parameter: Parameter) -> str:
+def _wrong_type(position: int, dtype: str, parameter: KernelParameter) -> str:
     return f"argument {position} is {dtype}; the program takes {parameter}: convert it first"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
 
 
-class Memory(Protocol):
+class TensorMemory(Protocol):
     """The memory of one tensor."""
 
     @property
@@ -80,7 +80,7 @@ class Calls:
         return (time.perf_counter() - start) / self.count
 
 
-class Program(Protocol):
+class LoadedProgram(Protocol):
     """Code that is ready to run."""
 
     @property
@@ -133,7 +133,7 @@ class Backend(Protocol):
     machine: str
     waits: Waits | None
 
-    def allocate(self, shape: Sequence[int], dtype: str) -> Memory:
+    def allocate(self, shape: Sequence[int], dtype: str) -> TensorMemory:
         """Make an uninitialised tensor."""
         ...
 
@@ -156,6 +156,6 @@ class Backend(Protocol):
 class CompilingBackend(Backend, Protocol):
     """A backend that compiles programs in this process."""
 
-    def compile(self, mod: TensorProgram) -> Program:
+    def compile(self, mod: TensorProgram) -> LoadedProgram:
         """Compile a program and generate its code."""
         ...

@@ -18,10 +18,10 @@ from schedlang.measurement import Status
 from schedlang.measurement.clock import Stopwatch
 from schedlang.measurement.disturbance import Sample
 from schedlang.measurement.problem import Fill, content
-from schedlang.targets.measure.backend import Backend, Calls, Memory, Program
+from schedlang.targets.measure.backend import Backend, Calls, LoadedProgram, TensorMemory
 from schedlang.targets.measure.dataset import Dataset, overrun_of
-from schedlang.targets.measure.draws import Draw
-from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
+from schedlang.targets.measure.draws import InputDraw
+from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, collect
 from schedlang.targets.worker import floating_point
 from schedlang.targets.worker.fault import Fault, faults
 from schedlang.tvm.analysis.races import Determinism
@@ -58,7 +58,7 @@ class Caller:
     def __init__(self, backend: Backend, data: Dataset) -> None:
         self._backend = backend
         self.data = data
-        self.last: Draw | None = None
+        self.last: InputDraw | None = None
         self.repeated = False
         self.stopwatch = Stopwatch()
         # A weak reference: a caller may be kept for long, and packed weights may be large.
@@ -70,14 +70,14 @@ class Caller:
         """Take the inputs in place as they are drawn: they were compared after the last call."""
         self._clean = True
 
-    def put(self, draw: Draw) -> None:
+    def put(self, draw: InputDraw) -> None:
         """Put the inputs of a draw in place, unless they are there and as they were drawn."""
         if self.data.draw != draw or not self._clean:
             with self.stopwatch.timing("fill"):
                 self.data.place(draw)
             self._clean = True
 
-    def call(self, program: Program) -> None:
+    def call(self, program: LoadedProgram) -> None:
         """Call a program once."""
         self._pack(program)
         self._note_call()
@@ -85,7 +85,9 @@ class Caller:
         program.entry(*self.data.tensors)
         floating_point.check()
 
-    def call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> Sample:
+    def call_first(
+        self, program: LoadedProgram, *, poison: bool = True, protect: bool = False
+    ) -> Sample:
         """Call a program and keep what it writes; return how long it took.
 
         Without ``poison`` workspaces stay as other calls left them. With ``protect`` this process
@@ -112,7 +114,7 @@ class Caller:
             self.stopwatch.add("poison", filled - start)
         return sample
 
-    def sample(self, program: Program, calls: int, *, flush_cache: bool = False) -> Sample:
+    def sample(self, program: LoadedProgram, calls: int, *, flush_cache: bool = False) -> Sample:
         """Time some calls in a row."""
         restore = self.data.restore if self.data.in_place else _nothing
         self._pack(program)
@@ -125,7 +127,9 @@ class Caller:
         floating_point.check()
         return sample
 
-    def sample_quietly(self, program: Program, calls: int, *, flush_cache: bool = False) -> Sample:
+    def sample_quietly(
+        self, program: LoadedProgram, calls: int, *, flush_cache: bool = False
+    ) -> Sample:
         """Time some calls in a row, again while other work disturbs them; return the best of it."""
         taken: list[Sample] = []
         spent = 0.0
@@ -136,11 +140,11 @@ class Caller:
 
     def time(
         self,
-        program: Program,
+        program: LoadedProgram,
         policy: TimingPolicy,
         best: float | None = None,
         cold: Sample | None = None,
-    ) -> Timing:
+    ) -> ProgramTiming:
         """Time a program, see ``collect``."""
 
         def run(calls: int) -> Sample:
@@ -168,7 +172,7 @@ class Caller:
         waited = None if waits is None else waits.waited(seconds * calls)
         return Sample(seconds, None if waited is None else waited / calls)
 
-    def _pack(self, program: Program) -> None:
+    def _pack(self, program: LoadedProgram) -> None:
         """Pack the weights in place for a program that reads them so; no time counts as its own."""
         if not isinstance(program, PackedProgram):
             return
@@ -180,7 +184,7 @@ class Caller:
             program.pack(self.data.tensors, self.data.version, self.data.fill)
 
     @contextmanager
-    def _read_only(self, program: Program) -> Iterator[None]:
+    def _read_only(self, program: LoadedProgram) -> Iterator[None]:
         packed = program.read_only() if isinstance(program, PackedProgram) else nullcontext()
         with self.data.read_only_inputs(), packed:
             yield
@@ -278,7 +282,7 @@ class PackedProgram:
 
     def __init__(
         self,
-        main: Program,
+        main: LoadedProgram,
         functions: Sequence[Callable[..., Any]],
         plan: PackingPlan,
         backend: Backend,
@@ -289,7 +293,7 @@ class PackedProgram:
         self._functions = tuple(functions)
         self._plan = plan
         self._backend = backend
-        self._memory: list[Memory] = []
+        self._memory: list[TensorMemory] = []
         self._packed: int | None = None
 
     def pack(self, tensors: Sequence[DeviceArray], version: int, fill: Fill) -> None:
@@ -335,7 +339,7 @@ class PackedProgram:
         return self._call
 
     def seconds_per_call(self, calls: Calls) -> float:
-        """Time calls in a row, without packing, as ``Program`` says."""
+        """Time calls in a row, without packing, as ``LoadedProgram`` says."""
         return self._main.seconds_per_call(replace(calls, tensors=self._arguments(calls.tensors)))
 
     def _call(self, *tensors: DeviceArray) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from schedlang.measurement.problem import Fill, content, fills_for
 from schedlang.targets.measure import inputs
-from schedlang.targets.measure.backend import Backend, Memory
-from schedlang.targets.measure.draws import Draw, plain_draw
+from schedlang.targets.measure.backend import Backend, TensorMemory
+from schedlang.targets.measure.draws import InputDraw, plain_draw
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.numerics import Array
 from schedlang.tvm.values import is_floating
@@ -46,7 +46,9 @@ class Dataset:
     version: number that changes whenever inputs are put in place.
     """
 
-    def __init__(self, backend: Backend, source: InputSource, draw: Draw | None = None) -> None:
+    def __init__(
+        self, backend: Backend, source: InputSource, draw: InputDraw | None = None
+    ) -> None:
         self._source = source
         self.args = args = tuple(source.args)
         self._written = [i for i, arg in enumerate(args) if arg.role != "input"]
@@ -71,15 +73,15 @@ class Dataset:
         self._filled: dict[tuple[Fill, int], Array] = {}
         self.call_number = 0
         self.version = 0
-        self._values: dict[Draw, list[Array | None]] = {}
+        self._values: dict[InputDraw, list[Array | None]] = {}
         self.select(draw or plain_draw(args))
 
-    def select(self, draw: Draw) -> None:
+    def select(self, draw: InputDraw) -> None:
         """Put the inputs of a draw in place, and poison in the outputs."""
         self.place(draw)
         self.restore()
 
-    def place(self, draw: Draw) -> None:
+    def place(self, draw: InputDraw) -> None:
         """Put the inputs of a draw in place, and leave what programs write as it is."""
         self.draw = draw
         self.version += 1
@@ -111,14 +113,14 @@ class Dataset:
             if value is not None and is_floating(arg.dtype):
                 memory.fill(np.zeros_like(value))
 
-    def keep(self, draws: Iterable[Draw]) -> None:
+    def keep(self, draws: Iterable[InputDraw]) -> None:
         """Keep the inputs of these draws, and of no others."""
         kept = self._values
         self._values = {
             draw: kept[draw] if draw in kept else self._source.values(draw) for draw in draws
         }
 
-    def values_of(self, draw: Draw) -> list[Array | None]:
+    def values_of(self, draw: InputDraw) -> list[Array | None]:
         """Return the inputs of a draw; those that a change starts from are not drawn again."""
         before = self._values.get(replace(draw, change=None))
         if draw in self._values:
@@ -140,7 +142,7 @@ class Dataset:
         """Do the same for those that a first call may write."""
         self._restore(self._first)
 
-    def _restore(self, memory: list[Memory]) -> None:
+    def _restore(self, memory: list[TensorMemory]) -> None:
         for i, value in zip(self._written, self.contents(), strict=True):
             memory[i].fill(value)
 
@@ -208,7 +210,7 @@ class Dataset:
         memories += ((i, self._first[i]) for i in self._written)
         return overrun_of("argument", memories)
 
-    def digest(self, draw: Draw) -> int | None:
+    def digest(self, draw: InputDraw) -> int | None:
         """Return a checksum of the inputs of a draw, which no program must ever reach.
 
         None where they are not kept.
@@ -225,7 +227,7 @@ def _present(value: Array | None) -> Array:
     return value
 
 
-def overrun_of(kind: str, memories: Iterable[tuple[int, Memory]]) -> str | None:
+def overrun_of(kind: str, memories: Iterable[tuple[int, TensorMemory]]) -> str | None:
     """Say why a call was wrong, if one wrote next to a memory; ``kind`` is that of its number."""
     # All are asked, which mends them.
     places = [(memory.overrun(), number) for number, memory in memories]

@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class InputDraw:
     """One choice of all inputs.
 
     Attributes
@@ -79,15 +79,15 @@ class Draw:
         return [self.number, list(self.spreads), sorted(self.positive), self.change, self.scale]
 
     @classmethod
-    def from_json(cls, values: Sequence[Any]) -> Draw:
+    def from_json(cls, values: Sequence[Any]) -> InputDraw:
         """Read the result of ``to_json``."""
         number, spreads, positive, change, scale = values
         return cls(number, tuple(spreads), frozenset(positive), change, scale)
 
 
-def plain_draw(args: Sequence[Argument], number: int = 0) -> Draw:
+def plain_draw(args: Sequence[Argument], number: int = 0) -> InputDraw:
     """Return the draw of plain inputs."""
-    return Draw(number, (PLAIN,) * len(args))
+    return InputDraw(number, (PLAIN,) * len(args))
 
 
 def spreads_of(mod: TensorProgram) -> tuple[str, ...]:
@@ -146,12 +146,12 @@ def further_draws(args: Sequence[Argument], steps: float) -> int:
 def choose_draws(
     args: Sequence[Argument],
     count: int,
-    attempt: Callable[[Draw], _T | None],
+    attempt: Callable[[InputDraw], _T | None],
     finite: Callable[[_T], bool],
     *,
     spreads: Sequence[str] = SPREADS,
     vary: bool = True,
-    drawn: Callable[[_T], Draw] | None = None,
+    drawn: Callable[[_T], InputDraw] | None = None,
 ) -> list[_T]:
     """Choose draws on which the results are numbers, and return what ``attempt`` found on them.
 
@@ -186,7 +186,7 @@ def choose_draws(
     return chosen
 
 
-def tamer_draws(draw: Draw, args: Sequence[Argument]) -> Iterator[Draw]:
+def tamer_draws(draw: InputDraw, args: Sequence[Argument]) -> Iterator[InputDraw]:
     """Yield first draws with smaller numbers, to be tried in the place of ``draw``.
 
     None in the place of one where some floating-point arguments are positive, and others are not.
@@ -199,7 +199,7 @@ def tamer_draws(draw: Draw, args: Sequence[Argument]) -> Iterator[Draw]:
             yield replace(draw, scale=scale)
 
 
-def _with_positive(plain: Draw, places: Sequence[int]) -> Iterator[Draw]:
+def _with_positive(plain: InputDraw, places: Sequence[int]) -> Iterator[InputDraw]:
     yield plain
     for place in places if len(places) > 1 else ():
         yield replace(plain, positive=frozenset({place}))
@@ -207,7 +207,7 @@ def _with_positive(plain: Draw, places: Sequence[int]) -> Iterator[Draw]:
         yield replace(plain, positive=frozenset(places))
 
 
-def _tamer(plain: Draw, spread: str, places: Sequence[int]) -> Iterator[Draw]:
+def _tamer(plain: InputDraw, spread: str, places: Sequence[int]) -> Iterator[InputDraw]:
     """Yield draws of a spread, then of tamer ones; integers keep it until the last."""
     everywhere = (spread,) * len(plain.spreads)
     for tried in _TAMER[spread]:

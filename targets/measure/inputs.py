@@ -27,7 +27,7 @@ from schedlang.targets.measure.draws import (
     SPREADS,
     WHOLE,
     WIDE,
-    Draw,
+    InputDraw,
     plain_draw,
 )
 from schedlang.targets.measure.input_values import alternating, levels, one_sided, truth_values
@@ -108,7 +108,7 @@ class InputSource:
     spreads: Sequence[str] = SPREADS
     unrounded: frozenset[int] = frozenset()
 
-    def values(self, draw: Draw) -> list[Array | None]:
+    def values(self, draw: InputDraw) -> list[Array | None]:
         """Return a value for each argument; None for an argument that is only written."""
         if self.given is not None:
             left = iter(self.given[draw.number])
@@ -123,12 +123,14 @@ class InputSource:
             for place, arg in enumerate(self.args)
         ]
 
-    def changed(self, values: list[Array | None], draw: Draw) -> list[Array | None]:
+    def changed(self, values: list[Array | None], draw: InputDraw) -> list[Array | None]:
         """Return the values of a draw from those that it changes."""
         assert self.change is not None and draw.change is not None
         return self.change(values, draw.change)
 
-    def _draw(self, place: int, draw: Draw, rng: np.random.Generator, index_bound: int) -> Array:
+    def _draw(
+        self, place: int, draw: InputDraw, rng: np.random.Generator, index_bound: int
+    ) -> Array:
         arg, kind = self.args[place], draw.spreads[place]
         if arg.dtype == "bool":
             return truth_values(arg.shape, draw.number, rng)

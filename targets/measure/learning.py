@@ -13,7 +13,7 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.draws import MANY_STEPS, WHOLE, Draw
+from schedlang.targets.measure.draws import MANY_STEPS, WHOLE, InputDraw
 from schedlang.targets.measure.numerics import Array, Numerics, compare, epsilon
 from schedlang.targets.measure.reached_branches import (
     Coverage,
@@ -103,7 +103,7 @@ def cover(
     reference: Reference,
     data: Dataset,
     binding: Binding,
-    attempt: Callable[[Draw], Results | None],
+    attempt: Callable[[InputDraw], Results | None],
 ) -> tuple[Reference, tuple[str, ...]]:
     """Add results on draws that take sides of branches which those of the reference do not take.
 
@@ -129,7 +129,9 @@ def unreached_by(reference: Reference, binding: Binding) -> tuple[str, ...]:
     return tuple(map(str, coverage.one_sided))
 
 
-def _take(coverage: Coverage, draws: Sequence[Draw], values: Callable[[Draw], Values]) -> None:
+def _take(
+    coverage: Coverage, draws: Sequence[InputDraw], values: Callable[[InputDraw], Values]
+) -> None:
     for draw in draws:
         if coverage.taken.all():
             break

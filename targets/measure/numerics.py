@@ -20,7 +20,7 @@ from schedlang.measurement.problem import Tolerance, Tolerances
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.codegen import compile_for_host
 from schedlang.tvm.data_flow.flow import Flow, Rounding
-from schedlang.tvm.data_flow.outputs import Selection, output_flows
+from schedlang.tvm.data_flow.outputs import SelectionProgram, output_flows
 from schedlang.tvm.values import is_floating
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class SelectedValues:
     they are the same.
     """
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: SelectionProgram) -> None:
         self._selection = selection
         self._shape = selection.args[selection.index][0]
 

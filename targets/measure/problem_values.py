@@ -10,7 +10,7 @@ import numpy as np
 
 from schedlang.errors import users_code
 from schedlang.measurement.problem import Problem, Tolerances, tolerances_of
-from schedlang.targets.measure.draws import Draw, choose_draws, plain_draw, tamer_draws
+from schedlang.targets.measure.draws import InputDraw, choose_draws, plain_draw, tamer_draws
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.reference import Reference
@@ -96,7 +96,7 @@ def results_of(
             )
         return tuple(map(_checked_result, results, written))
 
-    def attempt(draw: Draw) -> Results | None:
+    def attempt(draw: InputDraw) -> Results | None:
         if given or not (draw.number or judges_first):
             return attempt_one(draw)
         if (found := attempt_one(draw, judges=True)) is not None or draw.number:
@@ -106,7 +106,7 @@ def results_of(
                 return found
         return attempt_one(draw)
 
-    def attempt_one(draw: Draw, *, judges: bool = False) -> Results | None:
+    def attempt_one(draw: InputDraw, *, judges: bool = False) -> Results | None:
         nonlocal missing
         inputs = [value for value in source.values(draw) if value is not None]
         try:

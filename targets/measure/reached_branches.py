@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-from schedlang.targets.measure.draws import MANY_STEPS, Draw, further_draws
+from schedlang.targets.measure.draws import MANY_STEPS, InputDraw, further_draws
 from schedlang.targets.measure.input_values import PERIOD
 from schedlang.targets.measure.numerics import Array
 from schedlang.tvm.analysis.window import count_steps, window_of
@@ -161,9 +161,9 @@ def coverage_of(program: TensorProgram, args: Sequence[Argument]) -> Coverage | 
 
 def more_draws(
     coverage: Coverage,
-    draws: Sequence[Draw],
-    values: Callable[[Draw], Values],
-    attempt: Callable[[Draw], _T | None],
+    draws: Sequence[InputDraw],
+    values: Callable[[InputDraw], Values],
+    attempt: Callable[[InputDraw], _T | None],
 ) -> list[_T]:
     """Return what ``attempt`` finds on changed draws that take sides which ``draws`` do not take.
 
@@ -172,7 +172,7 @@ def more_draws(
     is of no use.
     """
     found: list[_T] = []
-    tried: list[tuple[Draw, Array]] = []
+    tried: list[tuple[InputDraw, Array]] = []
     number, seen = 0, coverage.taken.copy()
     while len(found) < coverage.most_draws and not coverage.taken.all():
         while number < coverage.most_runs and not seen.all():

@@ -13,7 +13,7 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.draws import Draw, choose_draws
+from schedlang.targets.measure.draws import InputDraw, choose_draws
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.right_results import Results, results_of
 from schedlang.targets.measure.steady import Steadiness
@@ -78,7 +78,7 @@ class Reference:
                 from_bytes(next(left), arg.shape, "bool") if present else None
                 for arg, present in zip(written, masked, strict=True)
             )
-            results.append(Results(Draw.from_json(draw), expected, untouched, exact=exact))
+            results.append(Results(InputDraw.from_json(draw), expected, untouched, exact=exact))
         return cls(tuple(results), header["seconds"], header["unscheduled"])
 
     def is_like(self, other: Reference) -> bool:
@@ -111,7 +111,7 @@ def learn_reference(
     """
     seconds = 0.0
 
-    def attempt(draw: Draw, *, also_unsteady: bool = False) -> Results | None:
+    def attempt(draw: InputDraw, *, also_unsteady: bool = False) -> Results | None:
         nonlocal seconds
         data.select(draw)
         found, took = _results(others or call if draw.number else call, data)
@@ -130,7 +130,7 @@ def learn_reference(
                 return tame
         return None
 
-    def choose(attempted: Callable[[Draw], Results | None]) -> list[Results]:
+    def choose(attempted: Callable[[InputDraw], Results | None]) -> list[Results]:
         return choose_draws(
             data.args,
             draws,
@@ -154,7 +154,7 @@ def learn_reference(
 
 
 def learn_draw(
-    call: Callable[[], None], data: Dataset, draw: Draw, steady: Callable[[Results], bool]
+    call: Callable[[], None], data: Dataset, draw: InputDraw, steady: Callable[[Results], bool]
 ) -> Results | None:
     """Run the unscheduled program on one draw.
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Tolerance, Tolerances
-from schedlang.targets.measure.backend import Backend, Program
-from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.backend import Backend, LoadedProgram
+from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.numerics import Array, Numerics, compare, epsilon, root_mean_square
 from schedlang.targets.worker.fault import faults
 from schedlang.tvm.data_flow.characters import NARROW, WIDE
@@ -45,7 +45,7 @@ class Results:
     exact: no right program rounds: floating-point numbers are equal, too.
     """
 
-    draw: Draw
+    draw: InputDraw
     expected: tuple[Array, ...]
     untouched: tuple[Array | None, ...]
     checksum: int | None = None
@@ -118,7 +118,7 @@ class Results:
 
 
 def results_of(
-    draw: Draw,
+    draw: InputDraw,
     expected: Sequence[Array],
     run_again: Callable[[], tuple[Sequence[Array], Sequence[Array]]],
 ) -> Results | None:
@@ -177,7 +177,7 @@ class WideProgram:
     output_types: element types of the written tensors in the program before that.
     """
 
-    def __init__(self, backend: Backend, program: Program, args: Sequence[Argument]) -> None:
+    def __init__(self, backend: Backend, program: LoadedProgram, args: Sequence[Argument]) -> None:
         self._backend = backend
         self._entry = program.entry
         self._args = tuple(args)

@@ -11,11 +11,11 @@ from weakref import WeakSet
 from schedlang.measurement import Status
 from schedlang.measurement.clock import PhaseLog
 from schedlang.measurement.disturbance import Sample
-from schedlang.targets.measure.backend import Backend, Program
+from schedlang.targets.measure.backend import Backend, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.learning import (
     cover,
     given_mismatch,
@@ -26,7 +26,7 @@ from schedlang.targets.measure.learning import (
 from schedlang.targets.measure.reference import Reference, learn_draw, learn_reference
 from schedlang.targets.measure.right_results import Results, WideProgram
 from schedlang.targets.measure.steady import Steadiness
-from schedlang.targets.measure.timing import Timing, TimingPolicy, warm_up
+from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, warm_up
 from schedlang.targets.measure.verification import REPEATS, Repeats, Verifier
 from schedlang.targets.worker.fault import Fault, faults
 
@@ -65,7 +65,7 @@ class CandidateRunner:
         self.stopwatch = self._caller.stopwatch
         self._unreached: tuple[str, ...] | None = None
         # Programs that gave right results again while they were timed.
-        self._confirmed: WeakSet[Program] = WeakSet()
+        self._confirmed: WeakSet[LoadedProgram] = WeakSet()
 
     @property
     def unreached(self) -> tuple[str, ...]:
@@ -85,7 +85,10 @@ class CandidateRunner:
         self._verifier.reference = reference
 
     def learn(
-        self, unscheduled: Program, wide: Program | None = None, threads: Program | None = None
+        self,
+        unscheduled: LoadedProgram,
+        wide: LoadedProgram | None = None,
+        threads: LoadedProgram | None = None,
     ) -> Reference:
         """Run the unscheduled program and keep its results as the right ones.
 
@@ -109,11 +112,11 @@ class CandidateRunner:
         self.reference = reference
         return reference
 
-    def recall(self, unscheduled: Callable[[], Program]) -> None:
+    def recall(self, unscheduled: Callable[[], LoadedProgram]) -> None:
         """Say what makes the program that gave the right results, which was not run here."""
         self._verifier.unscheduled = unscheduled
 
-    def learn_from(self, schedule: Program, part: Program) -> Reference:
+    def learn_from(self, schedule: LoadedProgram, part: LoadedProgram) -> Reference:
         """Run a schedule, and keep its results if those of ``part`` of the program agree.
 
         There is one draw of inputs, and one more where that takes other sides of branches. Raises
@@ -129,7 +132,7 @@ class CandidateRunner:
         def check(found: Reference) -> str | None:
             return part_mismatch(lambda: self._caller.call(part), data, found, binding)
 
-        def attempt(draw: Draw) -> Results | None:
+        def attempt(draw: InputDraw) -> Results | None:
             results = learn_draw(call, data, draw, steady)
             if results is None or check(Reference((results,))) is not None:
                 return None
@@ -148,7 +151,7 @@ class CandidateRunner:
         self.reference = found
         return found
 
-    def given_mismatch(self, unscheduled: Program, *, part: bool = False) -> str | None:
+    def given_mismatch(self, unscheduled: LoadedProgram, *, part: bool = False) -> str | None:
         """Say in one line how the unscheduled program differs from a user's results, if it does.
 
         ``part`` says that ``unscheduled`` is a part of it. Raises ``Fault`` when it fails.
@@ -166,13 +169,13 @@ class CandidateRunner:
 
     def run(
         self,
-        program: Program,
+        program: LoadedProgram,
         policy: TimingPolicy,
         best: float | None,
         verify_factor: float | None,
         repeats: Repeats = REPEATS,
         log: PhaseLog | None = None,
-    ) -> Timing:
+    ) -> ProgramTiming:
         """Time a program.
 
         Its results are verified when its median latency is at most ``verify_factor * best``, or
@@ -208,7 +211,7 @@ class CandidateRunner:
 
     def sample(
         self,
-        program: Program,
+        program: LoadedProgram,
         calls: int,
         policy: TimingPolicy,
         *,
@@ -249,7 +252,7 @@ class CandidateRunner:
         self._check_samples((sample.seconds,), policy, self._binding.shortest_time)
         return sample
 
-    def time_reference(self, unscheduled: Program, policy: TimingPolicy) -> tuple[float, ...]:
+    def time_reference(self, unscheduled: LoadedProgram, policy: TimingPolicy) -> tuple[float, ...]:
         """Return samples of the unscheduled program, in seconds; any positive time is believed."""
         self._use_first_draw()
         samples = self._caller.time(unscheduled, policy).samples

@@ -9,7 +9,7 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Tolerance, Tolerances
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.draws import Draw, tamer_draws
+from schedlang.targets.measure.draws import InputDraw, tamer_draws
 from schedlang.targets.measure.inputs import perturbed
 from schedlang.targets.measure.numerics import (
     FACTOR,
@@ -164,7 +164,7 @@ class Steadiness:
             return True
         return self._is_trusted or not self._sensitive(results)
 
-    def tamer(self, results: Results) -> Iterator[Draw]:
+    def tamer(self, results: Results) -> Iterator[InputDraw]:
         """Yield tamer draws, in the place of a first one that is not steady.
 
         None where nothing is added up, nor of the user's own inputs.
@@ -185,7 +185,7 @@ class Steadiness:
         """Take the first draw as it is from now on: no tamer one is steady."""
         self._judges_first = False
 
-    def _zeros(self, draw: Draw) -> list[Array]:
+    def _zeros(self, draw: InputDraw) -> list[Array]:
         self._data.use_zeros()
         with faults(Status.RUN_ERROR):
             self._call()

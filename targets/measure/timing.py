@@ -92,7 +92,7 @@ REFERENCE_TIMING = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class ProgramTiming:
     """The result of timing a program.
 
     Attributes
@@ -113,18 +113,18 @@ class Timing:
         """Its fastest sample, in seconds per call."""
         return min(self.samples)
 
-    def judged_quiet(self) -> Timing:
+    def judged_quiet(self) -> ProgramTiming:
         """Return it as undisturbed, unless more is known of its samples."""
         return self if self.disturbance is not None else replace(self, disturbance=self._quiet())
 
-    def slowed(self, factor: float) -> Timing:
+    def slowed(self, factor: float) -> ProgramTiming:
         """Return it as disturbed: other work made all samples up to ``factor`` times as long."""
         known = self.disturbance or self._quiet()
         if known is None:
             return self
         return replace(self, samples=(self.fastest,), disturbance=known.slowed(factor))
 
-    def after(self, discarded: Sequence[Timing]) -> Timing:
+    def after(self, discarded: Sequence[ProgramTiming]) -> ProgramTiming:
         """Return it with the samples that were discarded before it as disturbed ones."""
         known, others = self.disturbance, (one.disturbance or one._quiet() for one in discarded)
         if known is None:
@@ -142,7 +142,7 @@ def collect(
     best: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
     cold: Sample | None = None,
-) -> Timing:
+) -> ProgramTiming:
     """Time a program until the policy is satisfied.
 
     ``run(n)`` calls it n times and returns seconds per call, as a ``Sample`` where it is known how
@@ -174,8 +174,10 @@ def collect(
     return _timing(samples, policy)
 
 
-def _timing(samples: Sequence[Sample], policy: TimingPolicy, *, gave_up: bool = False) -> Timing:
-    return Timing(counting(samples), gave_up, disturbance=disturbance_of(samples))
+def _timing(
+    samples: Sequence[Sample], policy: TimingPolicy, *, gave_up: bool = False
+) -> ProgramTiming:
+    return ProgramTiming(counting(samples), gave_up, disturbance=disturbance_of(samples))
 
 
 def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:

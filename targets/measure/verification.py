@@ -15,11 +15,11 @@ from typing import NoReturn
 
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Verify
-from schedlang.targets.measure.backend import Backend, Program
+from schedlang.targets.measure.backend import Backend, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
 from schedlang.targets.measure.dataset import same_bits
-from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results
@@ -132,7 +132,7 @@ class Verifier:
         self, backend: Backend, binding: Binding, caller: Caller, reference: Reference | None
     ) -> None:
         self.reference = reference
-        self.unscheduled: Callable[[], Program] | None = None
+        self.unscheduled: Callable[[], LoadedProgram] | None = None
         self._unscheduled_repeats = False
         self._backend = backend
         self._binding = binding
@@ -141,13 +141,13 @@ class Verifier:
         self._stopwatch = caller.stopwatch
 
     @property
-    def draws(self) -> list[Draw]:
+    def draws(self) -> list[InputDraw]:
         """The draws of inputs; the first is the one to time on."""
         if self.reference is None:
             return [self._data.draw]
         return [results.draw for results in self.reference.results]
 
-    def verify(self, program: Program, first: int, repeats: Repeats, latency: float) -> None:
+    def verify(self, program: LoadedProgram, first: int, repeats: Repeats, latency: float) -> None:
         """Compare results on every draw; those on the ``first`` are there already.
 
         A call takes ``latency`` seconds. The program was just timed on draw 0: where all its calls
@@ -211,7 +211,7 @@ class Verifier:
 
     def _compare(
         self,
-        program: Program,
+        program: LoadedProgram,
         right: Results,
         calls: Callable[[], Iterator[None]],
         *,

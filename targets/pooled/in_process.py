@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Sample
-from schedlang.targets.measure.backend import CompilingBackend, Program
+from schedlang.targets.measure.backend import CompilingBackend, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import PackedProgram
 from schedlang.targets.measure.contention import Contention
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
 from schedlang.targets.pooled.work import read_run_header
 from schedlang.targets.worker.fault import RUNS_UNSCHEDULED, Fault, faults
 from schedlang.targets.worker.guard import keep_descendants
@@ -60,8 +60,8 @@ class InProcessWorker(Dispatcher):
 
     def __init__(self) -> None:
         super().__init__()
-        self._built: dict[int, Program] = {}
-        self._unscheduled: Program | None = None
+        self._built: dict[int, LoadedProgram] = {}
+        self._unscheduled: LoadedProgram | None = None
         # A subclass says what disturbs its machine.
         self._contention = Contention(())
 
@@ -115,7 +115,7 @@ class InProcessWorker(Dispatcher):
         self._built[request.header["id"]] = program
         return {"size": sizes[-1]}
 
-    def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> Program:
+    def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> LoadedProgram:
         """Compile a candidate; ``accept`` is told the size of its code where that is known."""
         return self._backend.compile(mod)
 
@@ -127,7 +127,7 @@ class InProcessWorker(Dispatcher):
         if not header["keep"]:
             del self._built[header["id"]]
 
-        def may_win(timing: Timing, slower: float) -> bool:
+        def may_win(timing: ProgramTiming, slower: float) -> bool:
             return best is None or timing.fastest / slower <= policy.margin * best
 
         with self.guarded():
@@ -224,7 +224,7 @@ class InProcessWorker(Dispatcher):
             time.sleep(0.0005)
         return {}
 
-    def _wide_program(self) -> Program | None:
+    def _wide_program(self) -> LoadedProgram | None:
         """Compile the program in float64, if that is possible."""
         mod = self._binding.widened
         try:
@@ -233,7 +233,7 @@ class InProcessWorker(Dispatcher):
             # Not every operation exists in float64; results are judged without it then.
             return None
 
-    def _threaded_program(self) -> Program | None:
+    def _threaded_program(self) -> LoadedProgram | None:
         """Compile the program with its outermost loops in parallel, if that is possible."""
         try:
             mod = with_parallel_loops(self._binding.unscheduled)
@@ -241,7 +241,7 @@ class InProcessWorker(Dispatcher):
         except Exception:  # TVM's errors have many types: one thread does it then
             return None
 
-    def _unscheduled_program(self) -> Program:
+    def _unscheduled_program(self) -> LoadedProgram:
         if self._unscheduled is None:
             with faults(Status.BUILD_ERROR):
                 self._unscheduled = self._backend.compile(self._binding.unscheduled)

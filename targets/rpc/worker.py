@@ -15,7 +15,7 @@ from typing import Any
 from schedlang.measurement import Status
 from schedlang.targets.errors import describe
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.measure.backend import Program
+from schedlang.targets.measure.backend import LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import PackingPlan, split_program
 from schedlang.targets.measure.learning import unreached_by
@@ -132,7 +132,7 @@ class RPCWorker(Dispatcher):
 
         def run(backend: RPCBackend, server: str) -> dict[str, Any]:
             library, plan = Path(request.header["library"]), request.header["plan"]
-            program: Program = (
+            program: LoadedProgram = (
                 backend.load(library)
                 if plan is None
                 else backend.load_packed(library, PackingPlan.from_json(plan))

@@ -154,7 +154,7 @@ class _Forked(Child):
     guard: process id of the guard, once it began.
     """
 
-    def __init__(self, streams: Iterable[BinaryIO], nursery: _Nursery, serial: str) -> None:
+    def __init__(self, streams: Iterable[BinaryIO], nursery: _NurseryProcess, serial: str) -> None:
         super().__init__(streams)
         self.guard: int | None = None
         self._nursery, self._serial = nursery, serial
@@ -181,7 +181,7 @@ class _Forked(Child):
             self.code = -signal.SIGKILL
 
 
-class _Nursery:
+class _NurseryProcess:
     """A nursery of this process.
 
     Attributes
@@ -314,10 +314,10 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[BinaryIO, BinaryIO]:
 
 
 _lock = threading.RLock()
-_nurseries: dict[Hashable, _Nursery] = {}
+_nurseries: dict[Hashable, _NurseryProcess] = {}
 
 
-def _nursery_for(environment: Mapping[str, str]) -> _Nursery:
+def _nursery_for(environment: Mapping[str, str]) -> _NurseryProcess:
     """Return a nursery that started in this environment, and in this state of this process."""
     key = _surroundings(environment)
     for other, known in tuple(_nurseries.items()):
@@ -325,7 +325,7 @@ def _nursery_for(environment: Mapping[str, str]) -> _Nursery:
             del _nurseries[other]
             known.close()
     if key not in _nurseries:
-        _nurseries[key] = _Nursery(environment)
+        _nurseries[key] = _NurseryProcess(environment)
     return _nurseries[key]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.database import Database, FinalsEntry, best_first, prune
-from schedlang.database.ranking import Standing, preferred
+from schedlang.database.ranking import LookupStanding, preferred
 from schedlang.measurement import Status
 from tests.database.plausible import make_entry, make_record
 
@@ -12,7 +12,10 @@ def order(latencies: dict[int, float], *finals: dict[int, float | None]) -> list
     """Records of different programs by preference; each finals: median by id, best first."""
     return list(
         preferred(
-            [Standing(number, latency, f"p{number}") for number, latency in latencies.items()],
+            [
+                LookupStanding(number, latency, f"p{number}")
+                for number, latency in latencies.items()
+            ],
             [entry for held, one in enumerate(finals) for entry in entries(float(held), one)],
         )
     )
@@ -56,7 +59,11 @@ def test_another_replaces_the_winner_only_if_it_is_clearly_faster() -> None:
 def test_who_lost_does_not_come_back_by_a_lucky_median() -> None:
     assert order({1: 1.0, 2: 0.5}, {1: 1.0, 2: 1.1})[0] == 1
     # Nor does another record of the same program.
-    standings = [Standing(1, 1.0, "winner"), Standing(2, 0.5, "loser"), Standing(3, 0.4, "loser")]
+    standings = [
+        LookupStanding(1, 1.0, "winner"),
+        LookupStanding(2, 0.5, "loser"),
+        LookupStanding(3, 0.4, "loser"),
+    ]
     assert next(preferred(standings, entries(0.0, {1: 1.0, 2: 1.1}))) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from schedlang.errors import TraceFormatError
 from schedlang.metaschedule.reading import read_trace, rows
 from schedlang.targets import as_target
-from schedlang.tvm.metaschedule import Writer
+from schedlang.tvm.metaschedule import DatabaseWriter
 from schedlang.tvm.program import structurally_equal
 from tests.language.primitives.case import Case, scheduled
 from tests.language.primitives.groups import CASES, each_case
@@ -23,10 +23,12 @@ def test_what_tvm_writes_is_read(case: Case, tmp_path: Path) -> None:
     target = as_target("cpu").tvm_target()
     if case.no_tvm_file:
         with pytest.raises((TypeError, TraceFormatError), match=case.no_tvm_file):
-            stored = Writer(tmp_path).add(sch.trace.to_tvm_trace(), sch.workload.mod, [1.0], target)
+            stored = DatabaseWriter(tmp_path).add(
+                sch.trace.to_tvm_trace(), sch.workload.mod, [1.0], target
+            )
             read_trace(stored, sch.workload)
         return
-    stored = Writer(tmp_path).add(sch.trace.to_tvm_trace(), sch.workload.mod, [1.0], target)
+    stored = DatabaseWriter(tmp_path).add(sch.trace.to_tvm_trace(), sch.workload.mod, [1.0], target)
     read = read_trace(stored, sch.workload)
     assert structurally_equal(read.replay().mod, sch.mod)
 

@@ -13,14 +13,14 @@ import schedlang as sl
 from schedlang import errors
 from schedlang.targets import BuildError, build_callable
 from schedlang.tvm.analysis.enumeration import Uncountable
-from schedlang.tvm.data_flow.inverse_bounds import Unreadable
+from schedlang.tvm.data_flow.inverse_bounds import NoBounds
 from schedlang.tvm.errors import meaning_of
 from schedlang.tvm.graph_terms import Unencodable
 from schedlang.workloads import from_te
 from tests.properties.programs import assert_same_numbers
 
 KINDS = [
-    Unencodable, Unreadable, Uncountable, errors.NotApplicable, errors.WorkloadError,
+    Unencodable, NoBounds, Uncountable, errors.NotApplicable, errors.WorkloadError,
     errors.DatabaseError, errors.SpaceError, errors.TargetError, KeyboardInterrupt, SystemExit,
     RecursionError, OverflowError, TimeoutError, ZeroDivisionError, ValueError, MemoryError,
 ]  # fmt: skip

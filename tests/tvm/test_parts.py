@@ -84,7 +84,7 @@ def test_a_view_is_the_tensor_that_it_is_a_part_of() -> None:
 
 def test_bound_variables_stand_for_expressions() -> None:
     one, two, free = (tirx.Var(name, "int32") for name in ("one", "two", "free"))
-    definitions = statements.Definitions()
+    definitions = statements.BufferDefinitions()
     definitions.bound = {two: one + 1, one: free}
     resolved = definitions.resolved(two)
     assert isinstance(resolved, tirx.Add) and resolved.a.same_as(free)

@@ -18,7 +18,7 @@ import schedlang.workloads.workload
 from schedlang import workloads
 from schedlang.errors import WorkloadError
 from schedlang.tvm import canonical_graph
-from schedlang.tvm.canonical_graph import Graph, canonical_form
+from schedlang.tvm.canonical_graph import TermGraph, canonical_form
 from schedlang.tvm.program import parse_script
 from schedlang.workloads.structural_key import Structure, structure_of
 from schedlang.workloads.workload import Workload
@@ -338,9 +338,9 @@ def test_equal_workloads_have_equal_keys_made_once(monkeypatch: pytest.MonkeyPat
     assert isinstance(again, Workload)
 
 
-def pairs_graph(order: list[int], edges: list[tuple[int, int]]) -> tuple[Graph, int]:
+def pairs_graph(order: list[int], edges: list[tuple[int, int]]) -> tuple[TermGraph, int]:
     """Leaves, made in the given order, and a term for each unordered pair of them."""
-    graph, leaves = Graph(), {}
+    graph, leaves = TermGraph(), {}
     for leaf in order:
         leaves[leaf] = graph.leaf("leaf")
     pairs = [graph.term("pair", (), (leaves[a], leaves[b])) for a, b in edges]

@@ -13,7 +13,7 @@ from schedlang.lab.emulator.translate import EmulationError
 from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import same_bits
-from schedlang.targets.measure.draws import Draw, choose_draws
+from schedlang.targets.measure.draws import InputDraw, choose_draws
 from schedlang.targets.measure.inputs import other_poison, poison
 from schedlang.targets.measure.numerics import Array, Numerics
 from schedlang.targets.measure.problem_values import values_of
@@ -99,7 +99,7 @@ def expected_of(workload: Workload, given: Any, seed: int, *, runs: bool) -> Exp
     binding = Binding(workload.mod, workload.args, seed, True, values=values, draws=1)
     source, args = binding.inputs, workload.args
 
-    def inputs_of(draw: Draw) -> list[Array]:
+    def inputs_of(draw: InputDraw) -> list[Array]:
         return [
             poison(arg.shape, arg.dtype) if value is None else np.ascontiguousarray(value)
             for value, arg in zip(source.values(draw), args, strict=True)
@@ -110,7 +110,7 @@ def expected_of(workload: Workload, given: Any, seed: int, *, runs: bool) -> Exp
         return Expected(args, tuple(inputs_of(drawn[0])))
     call = compile_for_host(workload.mod)
 
-    def attempt(draw: Draw) -> Results | None:
+    def attempt(draw: InputDraw) -> Results | None:
         before = inputs_of(draw)
 
         def run_again() -> tuple[Sequence[Array], Sequence[Array]]:

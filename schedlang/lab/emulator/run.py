@@ -23,7 +23,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.lab.emulator.translate import EmulationError, UnknownCodeError, translate
-from schedlang.tvm.codegen.cuda_source import CUDASource, Memory
+from schedlang.tvm.codegen.cuda_source import CUDASource, GlobalBuffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def _job(source: CUDASource, count: int, orders: int, seed: int, seconds: float)
     return "\n".join(lines) + "\n"
 
 
-def _bytes_of(memory: Memory) -> int:
+def _bytes_of(memory: GlobalBuffer) -> int:
     return int(np.prod(memory.shape, dtype=np.int64)) * np.dtype(memory.dtype).itemsize
 
 

@@ -15,15 +15,15 @@ from schedlang.networks.convention import Tensor
 from schedlang.targets import Target
 from schedlang.targets.deployment.c_export import LibraryPart, write_c
 from schedlang.targets.deployment.c_functions import declared_code
-from schedlang.targets.deployment.signature import Parameter, Signature
+from schedlang.targets.deployment.signature import KernelParameter, Signature
 from schedlang.targets.errors import BuildError
 from schedlang.tvm.codegen.library import ENTRY_PREFIX, element_type
 from schedlang.tvm.program import named_functions
 from schedlang.tvm.relax.straight_line import (
+    CallStep,
     Operand,
-    Place,
-    Step,
     StraightLine,
+    TensorPlace,
     included,
     straight_line,
     write_data,
@@ -70,8 +70,12 @@ class Size:
     @property
     def signature(self) -> Signature:
         """Its parameters: inputs, and then outputs."""
-        parameters = [Parameter(one.name, one.dtype, one.shape, "input") for one in self.inputs]
-        parameters += [Parameter(one.name, one.dtype, one.shape, "output") for one in self.outputs]
+        parameters = [
+            KernelParameter(one.name, one.dtype, one.shape, "input") for one in self.inputs
+        ]
+        parameters += [
+            KernelParameter(one.name, one.dtype, one.shape, "output") for one in self.outputs
+        ]
         return Signature(self.name, tuple(parameters), self.built.parallel)
 
 
@@ -164,7 +168,7 @@ def _source(line: StraightLine, starts: Sequence[int], size: Size) -> str:
     )
 
 
-def _step(number: int, step: Step, codes: Mapping[str, str], own: str) -> str:
+def _step(number: int, step: CallStep, codes: Mapping[str, str], own: str) -> str:
     code = codes.get(step.function, "0")
     first = step.operands[0]
     size = (
@@ -181,9 +185,9 @@ def _operand(
     if isinstance(operand, int):
         return f"{{-1, 0, {operand}, 0, 0, 0}}"
     memory = operand.memory
-    if memory.place is Place.SCRATCH:
+    if memory.place is TensorPlace.SCRATCH:
         place, at = _SCRATCH, memory.at
-    elif memory.place is Place.WEIGHT:
+    elif memory.place is TensorPlace.WEIGHT:
         place, at = _WEIGHTS, starts[memory.number]
     else:
         place, at = _FIRST + memory.number, 0

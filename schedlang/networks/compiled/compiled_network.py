@@ -34,7 +34,7 @@ from schedlang.targets.deployment.library import check_destination
 from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import runtime
-from schedlang.tvm.relax.executable import Machine
+from schedlang.tvm.relax.executable import NetworkExecutable
 from schedlang.tvm.relax.straight_line import GETTER, write_weights
 
 if TYPE_CHECKING:
@@ -91,11 +91,13 @@ class CompiledNetwork:
         _ = self._machine
 
     @cached_property
-    def _machine(self) -> Machine:
+    def _machine(self) -> NetworkExecutable:
         self.target.check_present()
         if self._threads:
             use_threads(self._threads)
-        return Machine(self._built.code.with_constants(self._built.parameters), self._lock)
+        return NetworkExecutable(
+            self._built.code.with_constants(self._built.parameters), self._lock
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it with the model's arguments.

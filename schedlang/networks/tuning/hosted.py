@@ -14,7 +14,7 @@ from schedlang.networks.tuning.network_session import FEWEST, LEAST_FINALS, Sess
 from schedlang.networks.tuning.network_tasks import SharedTask, SlicedTask, shares_of
 from schedlang.search.tasks import TaskProgress, TaskScheduler
 from schedlang.tuning.hosts import Driving, Given, Hosts, Islands, islands_of
-from schedlang.tuning.hosts.messages import UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.messages import UNTUNABLE, HostReply, Order
 from schedlang.tuning.hosts.tune_islands import Telling
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call
@@ -100,7 +100,7 @@ class HostedTask(SlicedTask):
         self.history.append((trials, self._best_of(trials)))
 
     def note(
-        self, reply: Reply, new: Sequence[Record] | None, trials: int, display: Display
+        self, reply: HostReply, new: Sequence[Record] | None, trials: int, display: Display
     ) -> None:
         """Take note of what a host has done: of new records, None after finals, and all trials."""
         if reply.how == UNTUNABLE:
@@ -181,7 +181,9 @@ class HostedSession(Session):
         size = self._first_slice(run, size)
         return size if most is None else min(size, max(most - run.trials, 1))
 
-    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None, trials: int) -> None:
+    def _taken(
+        self, place: int, reply: HostReply, new: Sequence[Record] | None, trials: int
+    ) -> None:
         run = self.runs[place]
         before = run.latency
         self._display.begin_slice(place)

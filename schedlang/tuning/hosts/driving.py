@@ -12,7 +12,7 @@ from schedlang.errors import DatabaseError, HostError
 from schedlang.tuning.budget import FinalsPlan, describe_trials
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import Islands
-from schedlang.tuning.hosts.messages import MEASURED, SEARCH, UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.messages import MEASURED, SEARCH, UNTUNABLE, HostReply, Order
 from schedlang.tuning.session import Call
 
 # Trials of a slice while a run's size does not say.
@@ -26,7 +26,7 @@ _RESTORING = 0.005
 _GRACE = 10.0
 
 # What ``Driving`` tells of a reply.
-_Taken = tuple[int, Reply, Sequence[Record] | None, int]
+_Taken = tuple[int, HostReply, Sequence[Record] | None, int]
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Driving:
         tasks: Sequence[Islands],
         choose: Callable[[Sequence[int]], int | None],
         slice_of: Callable[[int], int],
-        taken: Callable[[int, Reply, Sequence[Record] | None, int], None],
+        taken: Callable[[int, HostReply, Sequence[Record] | None, int], None],
         finals_seconds: float,
     ) -> None:
         self._hosts, self._call, self._tasks = hosts, call, tasks
@@ -160,7 +160,7 @@ class Driving:
                 self._abandon()
                 return
 
-    def _take(self, found: Sequence[tuple[Order, Reply]]) -> None:
+    def _take(self, found: Sequence[tuple[Order, HostReply]]) -> None:
         """Store replies in one transaction, and tell of them; where one fails, those before it."""
         if not found:
             return
@@ -182,13 +182,13 @@ class Driving:
         if failure is not None:
             raise failure
 
-    def _examine(self, order: Order, reply: Reply) -> None:
+    def _examine(self, order: Order, reply: HostReply) -> None:
         """HostError for a reply that is not to be believed."""
         if not reply.verified and self._compared and self._verify is not False:
             raise HostError("it has not compared results, and others have")
         self._tasks[self._under_way[order.serial]].examine(order, reply)
 
-    def _store(self, order: Order, reply: Reply) -> _Taken:
+    def _store(self, order: Order, reply: HostReply) -> _Taken:
         """Store a reply; return what ``taken`` is told of it."""
         place = self._under_way.pop(order.serial)
         task = self._tasks[place]

@@ -20,7 +20,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets import measurer as own_measurer
 from schedlang.tuning.options import NETWORK_TRIALS, TRIALS, TUNE, TUNE_NETWORK
-from schedlang.tuning.session import Call, Task
+from schedlang.tuning.session import Call, TunedTask
 from schedlang.tuning.session.tasks import task_of_network, task_of_tune
 from schedlang.workloads.workload import Workload
 
@@ -125,7 +125,7 @@ class Given:
         moves_data: bool,
         number: int = 0,
         count: int = 1,
-    ) -> Task:
+    ) -> TunedTask:
         """Return what a session tunes for a program.
 
         ``number`` is that of the run, of ``count`` that search the program beside each other.
@@ -148,7 +148,7 @@ class Given:
         return task if alone else _beside(task, number, count)
 
 
-def _beside(task: Task, number: int, count: int) -> Task:
+def _beside(task: TunedTask, number: int, count: int) -> TunedTask:
     """Return a task whose search goes on beside others; only the first starts from the default."""
 
     def make_strategy() -> Strategy:

@@ -40,8 +40,8 @@ from schedlang.tuning.hosts.messages import (
     REFUSED,
     SEARCH,
     UNTUNABLE,
+    HostReply,
     Order,
-    Reply,
 )
 from schedlang.tuning.hosts.order_database import OrderDatabase
 from schedlang.tuning.session import TaskRun
@@ -82,7 +82,7 @@ class Host:
         """What this host is called: its machine and its process."""
         return f"{platform.node() or 'host'}/{os.getpid()}"
 
-    def carry_out(self, order: Order) -> Reply:
+    def carry_out(self, order: Order) -> HostReply:
         """Carry out an order; errors of the call's own code are in the reply.
 
         OSError, MemoryError, TargetError and DatabaseError are this machine's, and are raised:
@@ -94,18 +94,18 @@ class Host:
                 reply = self._carry_out(order)
         except HostError as error:
             SYSTEM.sleep(_REFUSAL_SECONDS)
-            reply = Reply(order.serial, REFUSED, name, message=str(error))
+            reply = HostReply(order.serial, REFUSED, name, message=str(error))
         except (OSError, MemoryError, TargetError, DatabaseError):
             raise
         except (WorkloadError, SpaceError) as error:
-            reply = Reply(order.serial, UNTUNABLE, name, message=why_untunable(error))
+            reply = HostReply(order.serial, UNTUNABLE, name, message=why_untunable(error))
         except Exception as error:  # of the user's modules, searches, functions
             text = "".join(traceback.format_exception(error))[-_LONGEST_MESSAGE:]
             said = f"{type(error).__name__}: {first_line(str(error))}\n{text}"
-            reply = Reply(order.serial, FAILED, name, message=said)
+            reply = HostReply(order.serial, FAILED, name, message=said)
         return replace(reply, rate=rate)
 
-    def _carry_out(self, order: Order) -> Reply:
+    def _carry_out(self, order: Order) -> HostReply:
         if self.name in order.apart:
             raise HostError("it is set apart")
         if order.python != (here := platform.python_version().rpartition(".")[0]):
@@ -217,7 +217,7 @@ class OpenRun:
         self._run.run.restart_pace()
         return True
 
-    def advance(self, order: Order, name: str) -> Reply:
+    def advance(self, order: Order, name: str) -> HostReply:
         """Carry out an order; ``name`` is that of the host."""
         run, stored, began = self._run, self._stored, self._call.budget.elapsed
         state, whole = run.state, not self._token
@@ -243,7 +243,7 @@ class OpenRun:
                 run.save()
         self._token, self._cut = os.urandom(8).hex(), cut
         latency = run.unscheduled_latency
-        reply = Reply(
+        reply = HostReply(
             order.serial,
             MEASURED,
             name,

@@ -20,12 +20,12 @@ from schedlang.tuning.hosts.messages import (
     FINALS,
     SEARCH,
     Block,
+    HostReply,
     Order,
-    Reply,
     State,
     what_is_measured,
 )
-from schedlang.tuning.session import Call, Task, TaskRun
+from schedlang.tuning.session import Call, TaskRun, TunedTask
 from schedlang.tuning.session.ending import Ending
 from schedlang.tuning.session.resume import Journal
 
@@ -56,7 +56,7 @@ class HostedRun(TaskRun):
 
     def __init__(
         self,
-        task: Task,
+        task: TunedTask,
         call: Call,
         stack: ExitStack,
         text: bytes,
@@ -244,7 +244,7 @@ class HostedRun(TaskRun):
             programs=self._programs,
         )
 
-    def take(self, reply: Reply, host: int, known: Mapping[int | None, Record]) -> list[Record]:
+    def take(self, reply: HostReply, host: int, known: Mapping[int | None, Record]) -> list[Record]:
         """Store what a host has done; return the records that its search was told of, in order.
 
         ``host`` is the number of the host, from 1; ``known`` are records of the task, by their ids.
@@ -311,7 +311,7 @@ class HostedRun(TaskRun):
         )
 
     def _named(
-        self, reply: Reply, stored: Sequence[Record], known: Mapping[int | None, Record]
+        self, reply: HostReply, stored: Sequence[Record], known: Mapping[int | None, Record]
     ) -> list[Record]:
         """Return the records that a reply names, which may be of other runs."""
         ids = [stored[-1 - one].id if one < 0 else one for one in reply.told]

@@ -23,8 +23,8 @@ from schedlang.tuning.hosts.messages import (
     MEASURED,
     REFUSED,
     UNTUNABLE,
+    HostReply,
     Order,
-    Reply,
 )
 from schedlang.tuning.hosts.replies import Examine, Flight, WrongReply, cancel, read_reply
 
@@ -160,14 +160,14 @@ class Hosts:
 
     def wait(
         self, until: float = math.inf, examine: Examine | None = None
-    ) -> list[tuple[Order, Reply]]:
+    ) -> list[tuple[Order, HostReply]]:
         """Wait for a reply or more, until a moment of the clock at most; return them.
 
         ``examine`` raises HostError for a reply that is not to be believed.
         Orders whose hosts have died, and late ones, are given to others meanwhile. HostError where
         that does not help; what came before is returned first.
         """
-        found: list[tuple[Order, Reply]] = []
+        found: list[tuple[Order, HostReply]] = []
         while self._flights and not found:
             if self._raised is not None:
                 raise self._raised
@@ -273,7 +273,9 @@ class Hosts:
 
     # -- replies ---------------------------------------------------------------------------------
 
-    def _take(self, future: Future[bytes], examine: Examine | None) -> tuple[Order, Reply] | None:
+    def _take(
+        self, future: Future[bytes], examine: Examine | None
+    ) -> tuple[Order, HostReply] | None:
         """Return the reply of a future with its order; None where another host has to do it."""
         flight = self._of.pop(future, None)
         if flight is None:
@@ -314,7 +316,7 @@ class Hosts:
             self._release()
         return flight.order, reply
 
-    def _is_agreed(self, flight: Flight, reply: Reply) -> bool:
+    def _is_agreed(self, flight: Flight, reply: HostReply) -> bool:
         """Return whether it is no host's fault that an order's own code, or program, fails."""
         self._error = f"host {reply.name} failed: {reply.message}"
         flight.failed_by.append(reply.name)

@@ -17,7 +17,7 @@ from schedlang.database.programs import replayed
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import reason_of
 from schedlang.tuning.hosts.hosted_run import HostedRun
-from schedlang.tuning.hosts.messages import FINALS, Block, Order, Reply
+from schedlang.tuning.hosts.messages import FINALS, Block, HostReply, Order
 from schedlang.tuning.hosts.replies import Examiner
 from schedlang.tuning.result import Best, TuneResult
 from schedlang.tuning.session import Call
@@ -204,12 +204,12 @@ class Islands:
         self._orders[serial] = run, 0
         return order
 
-    def examine(self, order: Order, reply: Reply) -> None:
+    def examine(self, order: Order, reply: HostReply) -> None:
         """HostError for a reply that says what cannot be, of what this process knows."""
         run, _ = self._orders[order.serial]
         self._examiner.examine(order, reply, run, self.records)
 
-    def take(self, order: Order, reply: Reply, host: int) -> list[Record]:
+    def take(self, order: Order, reply: HostReply, host: int) -> list[Record]:
         """Store what a host, with this number, has done; return the records that are new."""
         run = self._end(order)
         had = {one.id for one in run.records}

@@ -196,7 +196,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Reply:
+class HostReply:
     """What a host has done.
 
     Attributes
@@ -266,7 +266,7 @@ class Reply:
         return pack(header, [part, self.records, self.state])
 
     @classmethod
-    def unpack(cls, message: object) -> Reply:
+    def unpack(cls, message: object) -> HostReply:
         """Read what ``pack`` returned; HostError for anything else. No code is run."""
         header, frames = unpack(message)
         sender = header.get("name")

@@ -14,7 +14,7 @@ from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.spaces.space import Space
 from schedlang.tuning.hosts.frames import deflate, inflate
-from schedlang.tuning.hosts.messages import Block, Order, Reply
+from schedlang.tuning.hosts.messages import Block, HostReply, Order
 from schedlang.tuning.session import TaskRun
 from schedlang.workloads.workload import Workload
 
@@ -109,7 +109,7 @@ class OrderDatabase:
         found = {one.id: one for one in self._database.get(here)}
         return [found[number] for number in here]
 
-    def reply(self, reply: Reply, run: TaskRun) -> Reply:
+    def reply(self, reply: HostReply, run: TaskRun) -> HostReply:
         """Return a reply with what is new of the run: all of it where it was begun again."""
         [now] = (one for one in self._database.runs() if one.id == run.journal_id)
         again = now.id != self.run_id

@@ -22,13 +22,13 @@ from schedlang.errors import HostError, SchedlangError, ordinary, users_code
 from schedlang.language.schedule import Trace
 from schedlang.targets.roofline import shortest_time
 from schedlang.tuning.hosts.hosted_run import HostedRun
-from schedlang.tuning.hosts.messages import FINALS, MEASURED, Order, Reply, what_is_measured
+from schedlang.tuning.hosts.messages import FINALS, MEASURED, HostReply, Order, what_is_measured
 from schedlang.tuning.session import Call
 from schedlang.tuning.session.ending import Ending
 
 # -- An order that is under way, and the reply that comes of it -----------------------------------
 
-Examine = Callable[[Order, Reply], None]
+Examine = Callable[[Order, HostReply], None]
 """HostError for a reply that is not to be believed, of what is known besides its order."""
 
 
@@ -69,7 +69,7 @@ class WrongReply(HostError):
 
 def read_reply(
     future: Future[bytes], order: Order, seconds: float, examine: Examine | None
-) -> Reply:
+) -> HostReply:
     """Return the reply of a future that is done, to an order that went out so long ago.
 
     WrongReply for one that is not to be believed; any other Exception where there is none.
@@ -83,7 +83,7 @@ def read_reply(
         raise ordinary(raised, "a host")
     name = ""
     try:
-        reply = Reply.unpack(message)
+        reply = HostReply.unpack(message)
         name = reply.name
         reply.check(order, seconds)
         if examine is not None and reply.how == MEASURED:
@@ -121,7 +121,7 @@ class Examiner:
         self._doubted = False
 
     def examine(
-        self, order: Order, reply: Reply, run: HostedRun, records: Sequence[Record]
+        self, order: Order, reply: HostReply, run: HostedRun, records: Sequence[Record]
     ) -> None:
         """HostError for a reply that says what cannot be.
 
@@ -138,7 +138,7 @@ class Examiner:
         if ending is not None:
             self._examine_winner(reply, part, ending, records)
 
-    def _examine_own(self, reply: Reply, part: RunPart, ending: Ending | None) -> None:
+    def _examine_own(self, reply: HostReply, part: RunPart, ending: Ending | None) -> None:
         """HostError for what the target's own measurer does not say."""
         if not reply.verified and self._call.measuring.verified is not False:
             raise HostError("it has not compared results, and the call says to")
@@ -159,7 +159,7 @@ class Examiner:
         return shortest_time(self._first.task.workload, self._call.target)
 
     def _examine_winner(
-        self, reply: Reply, part: RunPart, ending: Ending, records: Sequence[Record]
+        self, reply: HostReply, part: RunPart, ending: Ending, records: Sequence[Record]
     ) -> None:
         """HostError for a winner that is none, or too fast to be believed of one host."""
         if ending.winner is None:

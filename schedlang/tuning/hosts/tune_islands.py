@@ -20,7 +20,7 @@ from schedlang.tuning.hosts.host import task_text
 from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.islands import STRIDE, Islands
-from schedlang.tuning.hosts.messages import UNTUNABLE, Reply
+from schedlang.tuning.hosts.messages import UNTUNABLE, HostReply
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
 from schedlang.tuning.result import TuneResult
@@ -143,7 +143,9 @@ class Tuning:
             return SLICE
         return max(min(SLICE, trials // (8 * self._hosts.at_once)), 4)
 
-    def _taken(self, place: int, reply: Reply, new: Sequence[Record] | None, trials: int) -> None:
+    def _taken(
+        self, place: int, reply: HostReply, new: Sequence[Record] | None, trials: int
+    ) -> None:
         if reply.how == UNTUNABLE:
             raise WorkloadError(f"{self._task.first.task.workload.name}: {reply.message}")
         if new is not None:

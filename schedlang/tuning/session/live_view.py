@@ -157,8 +157,8 @@ class LiveView(Screen):
         # Its time goes on between two measurements, and its last picture stays.
         return Live(console=console, refresh_per_second=4, get_renderable=self._picture)
 
-    def _picture(self) -> View:
-        return View(self.snapshot())
+    def _picture(self) -> SnapshotView:
+        return SnapshotView(self.snapshot())
 
     # -- counting --------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Progress(Protocol):
 _WIDEST_BAR = 60
 
 
-class View:
+class SnapshotView:
     """Draws a snapshot in the width that there is."""
 
     def __init__(self, shown: Snapshot) -> None:

@@ -41,7 +41,7 @@ from schedlang.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
-class Task:
+class TunedTask:
     """What a session tunes.
 
     Attributes
@@ -104,7 +104,7 @@ class TaskRun:
 
     def __init__(
         self,
-        task: Task,
+        task: TunedTask,
         call: Call,
         stack: ExitStack,
         strategy: Strategy | None = None,

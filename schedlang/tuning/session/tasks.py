@@ -14,7 +14,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.tuning.arguments import as_strategy
 from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.session.task_run import Task
+from schedlang.tuning.session.task_run import TunedTask
 from schedlang.workloads.workload import Workload
 
 # Tasks of a network get some tens of trials each, for which descending at once measured best.
@@ -28,10 +28,10 @@ def task_of_tune(
     trials: int | None,
     seed: int,
     compared: Mapping[str, Any],
-) -> Task:
+) -> TunedTask:
     """Return the task of ``tune``; ``compared`` is what the call says of verification."""
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
-    return Task(workload, space, search, make_strategy, identifying=compared, seed=seed)
+    return TunedTask(workload, space, search, make_strategy, identifying=compared, seed=seed)
 
 
 def task_of_network(
@@ -44,7 +44,7 @@ def task_of_network(
     *,
     moves_data: bool,
     own: bool,
-) -> Task:
+) -> TunedTask:
     """Return a task of ``tune_network``: its search starts from the default schedule.
 
     The search does not depend on the number of trials. ``own`` says that the space is one of the
@@ -64,7 +64,7 @@ def task_of_network(
         trace = of_space().trace
         return [trace] if len(trace) else []
 
-    return Task(
+    return TunedTask(
         workload,
         used,
         search,

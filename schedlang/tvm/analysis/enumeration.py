@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.ir.prim.expr import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, LShift, RShift
 
 from schedlang.tvm.analysis.index_sums import IndexSums
-from schedlang.tvm.analysis.intervals import Interval, fits
+from schedlang.tvm.analysis.intervals import ValueInterval, fits
 from schedlang.tvm.analysis.loop_accesses import ElementAccess
 from schedlang.tvm.errors import comes_back
 from schedlang.tvm.values import LIKELY, called, choice_of, constant, dtype_of, is_integer
@@ -224,7 +224,7 @@ def _values(expr: Any, value_of: Callable[[Any], Integers]) -> Integers:
         found = operation(_values(expr.a, value_of), _values(expr.b, value_of))
         found = np.asarray(found, np.int64)
     if found.size:
-        range_ = Interval(int(found.min()), int(found.max()))
+        range_ = ValueInterval(int(found.min()), int(found.max()))
         if not fits(dtype_of(expr), range_) or max(-range_.low, range_.high) >= _MOST_PLACES:
             raise Uncountable(f"{expr} leaves its type")
     return found

@@ -11,7 +11,7 @@ from tvm.ir import TensorLoad
 from tvm.ir.prim.expr import BitwiseAnd, BitwiseOr, LShift, RShift
 from tvm_ffi import StructuralKey
 
-from schedlang.tvm.analysis.intervals import EVERYTHING, Interval, bounds, fits
+from schedlang.tvm.analysis.intervals import EVERYTHING, ValueInterval, bounds, fits
 from schedlang.tvm.values import (
     LIKELY,
     called,
@@ -87,7 +87,7 @@ class Opaque(NamedTuple):
     key: Any
     variables: frozenset[Any]
     buffers: frozenset[Any]
-    range: Interval
+    range: ValueInterval
 
 
 class IndexSums:
@@ -105,7 +105,7 @@ class IndexSums:
         self.bound: dict[Any, Any] = {}
         self.ambiguous: set[Any] = set()
         self._sums: dict[Any, IndexSum] = {}
-        self._ranges: dict[Any, Interval] = {}
+        self._ranges: dict[Any, ValueInterval] = {}
 
     def define_loop(self, loop: Any) -> None:
         """Note the variable of a loop."""
@@ -136,7 +136,7 @@ class IndexSums:
             return self._opaque(expr)
         return found
 
-    def range_of(self, variable: Any) -> Interval:
+    def range_of(self, variable: Any) -> ValueInterval:
         """Return the bounds of a variable."""
         found = self._ranges.get(variable)
         if found is None:
@@ -152,14 +152,14 @@ class IndexSums:
         extent = constant(loop.extent)
         return max(0, (bounds(loop.extent, self.range_of).high if extent is None else extent) - 1)
 
-    def bounds(self, total: IndexSum) -> Interval:
+    def bounds(self, total: IndexSum) -> ValueInterval:
         """Return the bounds of a sum."""
-        found = Interval(total.constant, total.constant)
+        found = ValueInterval(total.constant, total.constant)
         for part, factor in total.terms.items():
             found = found.plus(self.part_bounds(part).times(factor))
         return found
 
-    def part_bounds(self, part: Any) -> Interval:
+    def part_bounds(self, part: Any) -> ValueInterval:
         """Return the bounds of what a sum has a multiple of."""
         if isinstance(part, Opaque):
             return part.range
@@ -167,10 +167,10 @@ class IndexSums:
             base = self.bounds(sum_of(part.base))
             most = base.high // part.low if base.high < inf else inf
             if part.high is None:
-                return Interval(base.low // part.low if base.low > -inf else -inf, most)
+                return ValueInterval(base.low // part.low if base.low > -inf else -inf, most)
             least = part.high // part.low - 1
-            return Interval(0, min(most, least) if base.low >= 0 else least)
-        return Interval(0, self.steps(part)) if part in self.loops else EVERYTHING
+            return ValueInterval(0, min(most, least) if base.low >= 0 else least)
+        return ValueInterval(0, self.steps(part)) if part in self.loops else EVERYTHING
 
     def variables(self, part: Any) -> frozenset[Any]:
         """Return the variables of loops, and the parameters, of what a sum has a multiple of."""
@@ -308,7 +308,7 @@ class IndexSums:
         if isinstance(expr, tirx.Ramp):
             stride = self.of(expr.stride)
             if not stride.terms:
-                lanes = self._own(expr, Interval(0, int(expr.lanes) - 1))
+                lanes = self._own(expr, ValueInterval(0, int(expr.lanes) - 1))
                 return self.of(expr.base).plus(lanes, stride.constant)
         elif range_.low == range_.high:
             return IndexSum({}, int(range_.low))
@@ -319,7 +319,7 @@ class IndexSums:
         return IndexSum({Opaque(StructuralKey(expr), self.loops_in(expr), buffers, range_): 1}, 0)
 
     @staticmethod
-    def _own(expr: Any, range_: Interval) -> IndexSum:
+    def _own(expr: Any, range_: ValueInterval) -> IndexSum:
         """Return what may differ between any two evaluations, as an inner loop's variable does."""
         return IndexSum({Opaque(StructuralKey(expr), _ANYTHING, frozenset(), range_): 1}, 0)
 

@@ -16,26 +16,26 @@ _INT64 = 64
 _ASSUMED = 2**31 - 1
 
 
-class Interval(NamedTuple):
+class ValueInterval(NamedTuple):
     """The lowest and the highest value of an expression; infinite where they are not known."""
 
     low: float
     high: float
 
-    def plus(self, other: Interval) -> Interval:
+    def plus(self, other: ValueInterval) -> ValueInterval:
         """Return the interval of a sum."""
-        return Interval(self.low + other.low, self.high + other.high)
+        return ValueInterval(self.low + other.low, self.high + other.high)
 
-    def times(self, factor: float) -> Interval:
+    def times(self, factor: float) -> ValueInterval:
         """Return the interval of a multiple."""
         if not factor:
             return _point(0)
         ends = (self.low * factor, self.high * factor)
-        return Interval(min(ends), max(ends))
+        return ValueInterval(min(ends), max(ends))
 
-    def joined(self, other: Interval) -> Interval:
+    def joined(self, other: ValueInterval) -> ValueInterval:
         """Return the smallest interval that contains both."""
-        return Interval(min(self.low, other.low), max(self.high, other.high))
+        return ValueInterval(min(self.low, other.low), max(self.high, other.high))
 
     @property
     def is_bounded(self) -> bool:
@@ -43,13 +43,13 @@ class Interval(NamedTuple):
         return self.low > -inf and self.high < inf
 
 
-EVERYTHING = Interval(-inf, inf)
-_FLAG = Interval(0, 1)
-RangeOf = Callable[[Any], Interval]
-Operation = Callable[[Interval, Interval], Interval]
+EVERYTHING = ValueInterval(-inf, inf)
+_FLAG = ValueInterval(0, 1)
+RangeOf = Callable[[Any], ValueInterval]
+Operation = Callable[[ValueInterval, ValueInterval], ValueInterval]
 
 
-def bounds(expr: Any, range_of: RangeOf) -> Interval:
+def bounds(expr: Any, range_of: RangeOf) -> ValueInterval:
     """Return bounds of an integer expression.
 
     ``range_of`` gives those of a variable. Arithmetic that leaves its type wraps around, so that
@@ -59,7 +59,7 @@ def bounds(expr: Any, range_of: RangeOf) -> Interval:
     return wrapped(dtype_of(expr), _bounds(expr, range_of))
 
 
-def wrapped(dtype: str, found: Interval) -> Interval:
+def wrapped(dtype: str, found: ValueInterval) -> ValueInterval:
     """Return an interval if a type holds it, and the range of the type if not."""
     known = _range_of_type(dtype)
     if known.low <= found.low and found.high <= known.high:
@@ -67,13 +67,13 @@ def wrapped(dtype: str, found: Interval) -> Interval:
     return known if found.is_bounded or known.high < _ASSUMED else found
 
 
-def fits(dtype: str, found: Interval) -> bool:
+def fits(dtype: str, found: ValueInterval) -> bool:
     """Return whether a type holds all values."""
     known = _range_of_type(dtype)
     return known.low <= found.low and found.high <= known.high
 
 
-def _range_of_type(dtype: str) -> Interval:
+def _range_of_type(dtype: str) -> ValueInterval:
     if dtype.startswith("bool"):
         return _FLAG
     scalar = dtype.partition("x")[0]
@@ -81,11 +81,11 @@ def _range_of_type(dtype: str) -> Interval:
     if bits >= _INT64:
         return EVERYTHING
     if scalar.startswith("uint"):
-        return Interval(0, 2**bits - 1)
-    return Interval(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return ValueInterval(0, 2**bits - 1)
+    return ValueInterval(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _bounds(expr: Any, range_of: RangeOf) -> Interval:
+def _bounds(expr: Any, range_of: RangeOf) -> ValueInterval:
     known = constant(expr)
     if known is not None:
         return _point(known)
@@ -110,32 +110,32 @@ def _bounds(expr: Any, range_of: RangeOf) -> Interval:
     return operation(bounds(expr.a, range_of), bounds(expr.b, range_of))
 
 
-def _point(value: int) -> Interval:
-    return Interval(value, value)
+def _point(value: int) -> ValueInterval:
+    return ValueInterval(value, value)
 
 
-def _difference(a: Interval, b: Interval) -> Interval:
+def _difference(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     return a.plus(b.times(-1))
 
 
-def _product(a: Interval, b: Interval) -> Interval:
+def _product(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     ends = [x * y if x and y else 0 for x in a for y in b]
-    return Interval(min(ends), max(ends))
+    return ValueInterval(min(ends), max(ends))
 
 
-def _quotient(a: Interval, b: Interval) -> Interval:
+def _quotient(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     if b.low < 1 or not (a.is_bounded and b.is_bounded):
         return EVERYTHING
     ends = [x // y for x in a for y in b]
-    return Interval(min(ends), max(ends))
+    return ValueInterval(min(ends), max(ends))
 
 
-def _remainder(a: Interval, b: Interval) -> Interval:
+def _remainder(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     if b.low < 1:
         return EVERYTHING
     if a.is_bounded and b.low == b.high and a.low // b.low == a.high // b.low:
-        return Interval(a.low % b.low, a.high % b.low)
-    return Interval(0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1)
+        return ValueInterval(a.low % b.low, a.high % b.low)
+    return ValueInterval(0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1)
 
 
 def _towards_zero(operation: Operation) -> Operation:
@@ -143,43 +143,43 @@ def _towards_zero(operation: Operation) -> Operation:
     return lambda a, b: operation(a, b) if a.low >= 0 else EVERYTHING
 
 
-def _conjunction(a: Interval, b: Interval) -> Interval:
+def _conjunction(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     highest = [one.high for one in (a, b) if one.low >= 0]
-    return Interval(0, min(highest)) if highest else EVERYTHING
+    return ValueInterval(0, min(highest)) if highest else EVERYTHING
 
 
-def _disjunction(a: Interval, b: Interval) -> Interval:
+def _disjunction(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     if min(a.low, b.low) < 0 or max(a.high, b.high) == inf:
         return EVERYTHING
-    return Interval(max(a.low, b.low), 2 ** int(max(a.high, b.high)).bit_length() - 1)
+    return ValueInterval(max(a.low, b.low), 2 ** int(max(a.high, b.high)).bit_length() - 1)
 
 
-def _exclusive(a: Interval, b: Interval) -> Interval:
-    return Interval(min(0, _disjunction(a, b).low), _disjunction(a, b).high)
+def _exclusive(a: ValueInterval, b: ValueInterval) -> ValueInterval:
+    return ValueInterval(min(0, _disjunction(a, b).low), _disjunction(a, b).high)
 
 
-def _left(a: Interval, b: Interval) -> Interval:
+def _left(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     if not 0 <= b.low <= b.high < _INT64:
         return EVERYTHING
-    return _product(a, Interval(2 ** int(b.low), 2 ** int(b.high)))
+    return _product(a, ValueInterval(2 ** int(b.low), 2 ** int(b.high)))
 
 
-def _right(a: Interval, b: Interval) -> Interval:
+def _right(a: ValueInterval, b: ValueInterval) -> ValueInterval:
     if not 0 <= b.low <= b.high < _INT64:
         return EVERYTHING
-    return _quotient(a, Interval(2 ** int(b.low), 2 ** int(b.high)))
+    return _quotient(a, ValueInterval(2 ** int(b.low), 2 ** int(b.high)))
 
 
 _OPERATIONS: Mapping[type, Operation] = {
-    tirx.Add: Interval.plus,
+    tirx.Add: ValueInterval.plus,
     tirx.Sub: _difference,
     tirx.Mul: _product,
     tirx.FloorDiv: _quotient,
     tirx.FloorMod: _remainder,
     tirx.Div: _towards_zero(_quotient),
     tirx.Mod: _towards_zero(_remainder),
-    tirx.Min: lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
-    tirx.Max: lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
+    tirx.Min: lambda a, b: ValueInterval(min(a.low, b.low), min(a.high, b.high)),
+    tirx.Max: lambda a, b: ValueInterval(max(a.low, b.low), max(a.high, b.high)),
     BitwiseAnd: _conjunction,
     BitwiseOr: _disjunction,
     BitwiseXor: _exclusive,

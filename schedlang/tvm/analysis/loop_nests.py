@@ -35,7 +35,7 @@ _SIMPLE_CALLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class NestLoop:
     """A loop around a statement.
 
     Attributes
@@ -50,7 +50,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class NestAccess:
     """An access to one element of a buffer in each iteration.
 
     Attributes
@@ -82,11 +82,11 @@ class Statement:
     accesses: the loads, and the store last.
     """
 
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     operations: int
     calls: int
     guards: tuple[frozenset[int], ...]
-    accesses: tuple[Access, ...]
+    accesses: tuple[NestAccess, ...]
 
 
 def statements(func: tirx.PrimFunc) -> list[Statement]:
@@ -96,7 +96,7 @@ def statements(func: tirx.PrimFunc) -> list[Statement]:
 
 def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
     """Return the statement of a block with the loops around it; None if it has several or none."""
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[NestLoop, ...] = ()
     steps: dict[Any, Steps] = {}
     for loop in get_loops(sch, block):
         loops = _enter(get_statement(sch, loop), loops, steps, len(loops))
@@ -106,12 +106,12 @@ def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
 
 
 def _enter(
-    loop: Any, loops: tuple[Loop, ...], steps: dict[Any, Steps], number: int
-) -> tuple[Loop, ...]:
+    loop: Any, loops: tuple[NestLoop, ...], steps: dict[Any, Steps], number: int
+) -> tuple[NestLoop, ...]:
     """Return the loops around the body of a loop; ``steps`` learns its variable."""
     extent = extent_of(loop.extent, 1)
     steps[loop.loop_var] = {len(loops): 1.0} if extent > 1 else {}
-    return (*loops, Loop(number, extent, _KINDS.get(int(loop.kind), "serial")))
+    return (*loops, NestLoop(number, extent, _KINDS.get(int(loop.kind), "serial")))
 
 
 class _StatementReader:
@@ -123,7 +123,7 @@ class _StatementReader:
     def read(
         self,
         stmt: Any,
-        loops: tuple[Loop, ...],
+        loops: tuple[NestLoop, ...],
         steps: dict[Any, Steps],
         guards: tuple[frozenset[int], ...],
     ) -> Iterator[Statement]:
@@ -150,7 +150,7 @@ class _StatementReader:
     def _read_parts(
         self,
         stmt: Any,
-        loops: tuple[Loop, ...],
+        loops: tuple[NestLoop, ...],
         steps: dict[Any, Steps],
         guards: tuple[frozenset[int], ...],
     ) -> Iterator[Statement]:
@@ -160,7 +160,7 @@ class _StatementReader:
     def _statement(
         self,
         stmt: Any,
-        loops: tuple[Loop, ...],
+        loops: tuple[NestLoop, ...],
         steps: Mapping[Any, Steps],
         guards: tuple[frozenset[int], ...],
     ) -> Statement:
@@ -176,14 +176,14 @@ class _StatementReader:
             loops, value.operations, value.calls, (*guards, *value.guards), tuple(found)
         )
 
-    def _access(self, buffer: Any, indices: Any, value: _Value, *, stores: bool) -> Access:
+    def _access(self, buffer: Any, indices: Any, value: _Value, *, stores: bool) -> NestAccess:
         size = 1.0
         moved: Steps = {}
         for index, extent in zip(reversed(indices), reversed(buffer.ty.shape), strict=True):
             for position, step in steps_of(index, value.steps, value.extents).items():
                 moved[position] = moved.get(position, 0.0) + step * size
             size *= extent_of(extent, 1)
-        return Access(
+        return NestAccess(
             self._buffers.setdefault(buffer, len(self._buffers)),
             buffer not in self._parameters,
             element_bytes(dtype_of(buffer)),

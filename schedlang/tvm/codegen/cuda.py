@@ -37,7 +37,7 @@ from tvm_ffi import structural_map
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.compiler import CodeGenerator
-from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
+from schedlang.tvm.codegen.cuda_kernels import CUDAKernel, kernels_of
 from schedlang.tvm.codegen.device import cuda_sources
 from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.program import changed_block, named_functions, with_root
@@ -102,7 +102,7 @@ class LoweredProgram:
     _config: Mapping[str, Any]
 
     @cached_property
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self) -> tuple[CUDAKernel, ...]:
         """The kernels, in the order of their names."""
         found = [kernel for mod in self.device.values() for kernel in kernels_of(mod)]
         return tuple(sorted(found, key=lambda kernel: kernel.name))

@@ -37,7 +37,7 @@ class Allocation:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CUDAKernel:
     """A function of a GPU.
 
     Attributes
@@ -65,18 +65,18 @@ class Kernel:
         return sum(one.bytes or 0 for one in self.allocations if one.scope in scopes)
 
 
-def kernels_of(mod: IRModule) -> list[Kernel]:
+def kernels_of(mod: IRModule) -> list[CUDAKernel]:
     """Describe the kernels of a module that holds functions of the device only."""
     functions = [function for function in mod.functions.values() if isinstance(function, PrimFunc)]
     return [_kernel(function) for function in functions if "global_symbol" in function.attrs]
 
 
-def _kernel(function: PrimFunc) -> Kernel:
+def _kernel(function: PrimFunc) -> CUDAKernel:
     extents: dict[str, int | None] = {}
     ranges: dict[Any, int] = {}
     allocations: list[Allocation] = []
     values: dict[Any, Any] = {}
-    accesses: list[Access] = []
+    accesses: list[KernelAccess] = []
 
     for node in found_in(function.body, (AttrStmt, Bind, For, AllocBuffer, BufferStore, Call)):
         if isinstance(node, Call):
@@ -93,7 +93,7 @@ def _kernel(function: PrimFunc) -> Kernel:
             extent = constant(node.value)
             extents[str(node.node.thread_tag)] = extent
             ranges[node.node.var] = extent or 1
-    return Kernel(
+    return CUDAKernel(
         str(function.attrs["global_symbol"]),
         _along("blockIdx", extents),
         _along("threadIdx", extents),
@@ -113,7 +113,7 @@ def _along(axis: str, extents: dict[str, int | None]) -> tuple[int | None, int |
     return x, y, z
 
 
-def _stored(statement: BufferStore) -> Iterator[Access]:
+def _stored(statement: BufferStore) -> Iterator[KernelAccess]:
     """Give the access of a vector store.
 
     The generated code checks the alignment of loads, and loads what it cannot prove aligned in
@@ -122,17 +122,17 @@ def _stored(statement: BufferStore) -> Iterator[Access]:
     index = statement.indices[0]
     if isinstance(index, Ramp) and constant(index.stride) == 1:
         size = _bytes(statement.value.ty)
-        yield Access(str(statement.buffer.name), index.base, size // int(index.lanes), size)
+        yield KernelAccess(str(statement.buffer.name), index.base, size // int(index.lanes), size)
 
 
-def _copied(call: Call) -> Iterator[Access]:
+def _copied(call: Call) -> Iterator[KernelAccess]:
     """Give both sides of an asynchronous copy: their offsets count elements."""
     if called(call) != _ASYNC_COPY:
         return
     to, to_offset, source, source_offset, size = call.args[:5]
     for pointer, offset in ((to, to_offset), (source, source_offset)):
         element = _bytes(pointer.ty.element_type)
-        yield Access(str(getattr(pointer, "name", pointer)), offset, element, int(size))
+        yield KernelAccess(str(getattr(pointer, "name", pointer)), offset, element, int(size))
 
 
 def _bytes(kind: Any) -> int:
@@ -160,7 +160,7 @@ _OPERATORS: Mapping[Any, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
-class Access:
+class KernelAccess:
     """An access to ``bytes`` bytes at once.
 
     Attributes
@@ -199,7 +199,7 @@ class _Unknown(Exception):
 
 
 def misaligned(
-    accesses: Iterable[Access], extents: Mapping[Any, int], values: Mapping[Any, Any]
+    accesses: Iterable[KernelAccess], extents: Mapping[Any, int], values: Mapping[Any, Any]
 ) -> Iterator[MisalignedAccess]:
     """Find the accesses that are not aligned for some thread and iteration.
 

@@ -22,7 +22,7 @@ _ARGUMENT_VALUE = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class GlobalBuffer:
     """A global buffer: an argument of the program, or one that the host function allocates.
 
     Attributes
@@ -72,7 +72,7 @@ class CUDASource:
 
     text: str
     launches: tuple[Launch, ...]
-    memories: tuple[Memory, ...]
+    memories: tuple[GlobalBuffer, ...]
 
 
 def cuda_source(mod: IRModule, target: TVMTarget) -> CUDASource:
@@ -94,13 +94,13 @@ class _HostFunction:
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
-        self._arguments: dict[int, Memory] = {}
-        self._allocated: list[Memory] = []
+        self._arguments: dict[int, GlobalBuffer] = {}
+        self._allocated: list[GlobalBuffer] = []
         self._handles: dict[Any, int] = {}
-        self._buffers: dict[Any, Memory] = {}
+        self._buffers: dict[Any, GlobalBuffer] = {}
 
     @property
-    def memories(self) -> tuple[Memory, ...]:
+    def memories(self) -> tuple[GlobalBuffer, ...]:
         return (*(self._arguments[n] for n in sorted(self._arguments)), *self._allocated)
 
     def visit(self, stmt: Any) -> None:
@@ -145,7 +145,7 @@ class _HostFunction:
             self._arguments[position] = memory
             self._buffers[buffer] = memory
 
-    def _owner(self, data: Any) -> Memory | None:
+    def _owner(self, data: Any) -> GlobalBuffer | None:
         """Return the memory of a buffer whose data an expression is."""
         if called(data) == "tirx.buffer_data":
             return self._buffers.get(data.args[0])
@@ -179,9 +179,9 @@ class _HostFunction:
         return next(n for n, one in enumerate(self.memories) if one is memory)
 
 
-def _memory(buffer: Any, argument: int | None = None) -> Memory:
+def _memory(buffer: Any, argument: int | None = None) -> GlobalBuffer:
     shape = tuple(int(extent) for extent in buffer.shape)
-    return Memory(str(buffer.name), str(buffer.dtype), shape, argument)
+    return GlobalBuffer(str(buffer.name), str(buffer.dtype), shape, argument)
 
 
 def _number(value: Any, kernel: str) -> int:

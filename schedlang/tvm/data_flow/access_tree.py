@@ -56,14 +56,14 @@ class Write:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class AccessSteps:
     """Parts that run one after the other."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class AccessLoop:
     """A loop; ``in_order`` if its iterations run one after the other."""
 
     var: Any
@@ -74,7 +74,7 @@ class Loop:
 
 
 @dataclass(frozen=True, eq=False)
-class Branch:
+class AccessBranch:
     """One of two parts, either of which may be nothing."""
 
     condition: Any
@@ -90,7 +90,7 @@ class Repeated:
 
 
 Access: TypeAlias = Read | Write
-Node: TypeAlias = Access | Steps | Loop | Branch | Repeated
+Node: TypeAlias = Access | AccessSteps | AccessLoop | AccessBranch | Repeated
 
 
 class AccessTree:
@@ -129,7 +129,7 @@ class AccessTree:
             condition = self._value(stmt.condition)
             yes = self._statement(stmt.then_case)
             no = None if stmt.else_case is None else self._statement(stmt.else_case)
-            branch = None if yes is None and no is None else Branch(condition, yes, no)
+            branch = None if yes is None and no is None else AccessBranch(condition, yes, no)
             return _sequence([*self._reads(stmt.condition), branch])
         if isinstance(stmt, tirx.While):
             body = self._statement(stmt.body)
@@ -167,11 +167,11 @@ class AccessTree:
             return _sequence(reads)
         if loop.step is not None and constant(loop.step) != 1:
             raise Unclear
-        made = Loop(var, low, extent, loop.kind in _IN_ORDER, body)
+        made = AccessLoop(var, low, extent, loop.kind in _IN_ORDER, body)
         # What is unknown differs between iterations.
         return _sequence([*reads, self._first_apart(made) if unknown == self._unknown else made])
 
-    def _first_apart(self, loop: Loop) -> Node:
+    def _first_apart(self, loop: AccessLoop) -> Node:
         """Return the first iteration and the others, where conditions depend on the iteration."""
         count = constant(loop.extent) or 0
         if (
@@ -186,7 +186,7 @@ class AccessTree:
         if count == 1:
             return first
         others = replace(loop, low=loop.low + 1, extent=loop.extent - 1)
-        return Steps((first, _copy(others, {})))
+        return AccessSteps((first, _copy(others, {})))
 
     def _over_block_variables(self, loop: Any) -> Node | None:
         """Read a nest around one block as loops over the block's variables, in any order.
@@ -210,7 +210,7 @@ class AccessTree:
         for axis in reversed(inner.block.iter_vars[:]):
             if body is not None:
                 var = variables[axis.var]
-                body = Loop(var, axis.dom.min, axis.dom.extent, in_order=False, body=body)
+                body = AccessLoop(var, axis.dom.min, axis.dom.extent, in_order=False, body=body)
         return body
 
     # -- blocks ----------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class AccessTree:
             raise Unclear
         if body is None or constant(realize.predicate) == 1:
             return body
-        return Branch(self._value(realize.predicate), body, None)
+        return AccessBranch(self._value(realize.predicate), body, None)
 
     def _inside(self, block: Any) -> Node | None:
         if self._is_opaque(block):
@@ -369,18 +369,18 @@ def _takes_address(expression: Any) -> bool:
 
 def _sequence(parts: list[Node | None]) -> Node | None:
     present = tuple(part for part in parts if part is not None)
-    return present[0] if len(present) == 1 else Steps(present) if present else None
+    return present[0] if len(present) == 1 else AccessSteps(present) if present else None
 
 
 def _decides(node: Node | None, var: Any) -> bool:
     """Return whether a condition depends on a variable."""
     if isinstance(node, Read):
         return any(mentions(condition, [var]) for condition in node.conditions)
-    if isinstance(node, Steps):
+    if isinstance(node, AccessSteps):
         return any(_decides(part, var) for part in node.parts)
-    if isinstance(node, Branch):
+    if isinstance(node, AccessBranch):
         return mentions(node.condition, [var]) or _decides(node.yes, var) or _decides(node.no, var)
-    return isinstance(node, Loop | Repeated) and _decides(node.body, var)
+    return isinstance(node, AccessLoop | Repeated) and _decides(node.body, var)
 
 
 def _copy(node: Any, values: Mapping[Any, Any]) -> Any:
@@ -398,15 +398,17 @@ def _copy(node: Any, values: Mapping[Any, Any]) -> Any:
         )
     if isinstance(node, Write):
         return Write(box(node.bounds))
-    if isinstance(node, Steps):
-        return Steps(tuple(_copy(part, values) for part in node.parts))
-    if isinstance(node, Branch):
-        return Branch(changed(node.condition), _copy(node.yes, values), _copy(node.no, values))
+    if isinstance(node, AccessSteps):
+        return AccessSteps(tuple(_copy(part, values) for part in node.parts))
+    if isinstance(node, AccessBranch):
+        return AccessBranch(
+            changed(node.condition), _copy(node.yes, values), _copy(node.no, values)
+        )
     if isinstance(node, Repeated):
         return Repeated(_copy(node.body, values))
-    if isinstance(node, Loop):
+    if isinstance(node, AccessLoop):
         var = tirx.Var(str(node.var.name), node.var.ty)
         inner = {**values, node.var: var}
         low, extent = changed(node.low), changed(node.extent)
-        return Loop(var, low, extent, node.in_order, _copy(node.body, inner))
+        return AccessLoop(var, low, extent, node.in_order, _copy(node.body, inner))
     return None

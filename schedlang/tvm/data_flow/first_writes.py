@@ -16,14 +16,14 @@ from tvm.sym import Analyzer
 from tvm_ffi import structural_equal
 
 from schedlang.tvm.data_flow.access_tree import (
+    AccessBranch,
+    AccessLoop,
+    AccessSteps,
     AccessTree,
     Bounds,
-    Branch,
-    Loop,
     Node,
     Read,
     Repeated,
-    Steps,
     Unclear,
     Write,
 )
@@ -71,19 +71,19 @@ class _Proof:
             never = any(self._proves(tirx.Not(it)) for it in node.conditions)
             with self._under(node.conditions):
                 return never or any(self._holds(box, node.bounds) for box in known)
-        if isinstance(node, Steps):
+        if isinstance(node, AccessSteps):
             for part in node.parts:
                 if not self.holds(part, known):
                     return False
                 known = self._with(known, self._writes(part))
             return True
-        if isinstance(node, Loop):
+        if isinstance(node, AccessLoop):
             self._bind(node)
             if node.in_order:
                 before = self._union(node.var, node.low, node.var, self._writes(node.body))
                 known = self._with(known, before)
             return self.holds(node.body, known)
-        if isinstance(node, Branch):
+        if isinstance(node, AccessBranch):
             for conditions, part in self._cases(node):
                 with self._under(conditions):
                     if not self.holds(part, known):
@@ -97,14 +97,14 @@ class _Proof:
             return Read if node.certain and not node.conditions else Unclear
         if isinstance(node, Write):
             return Write
-        if isinstance(node, Steps):
+        if isinstance(node, AccessSteps):
             return next((it for it in map(self.first, node.parts) if it is not None), None)
-        if isinstance(node, Loop):
+        if isinstance(node, AccessLoop):
             self._bind(node)
             if (constant(node.extent) or 0) > 0:
                 return self.first(node.body)
             return None if self.first(node.body) is None else Unclear
-        if isinstance(node, Branch):
+        if isinstance(node, AccessBranch):
             found = [self.first(part) for _, part in self._cases(node)]
             if len(found) == 1 and self._is_decided(node):
                 return found[0]
@@ -122,16 +122,16 @@ class _Proof:
     def _find_writes(self, node: Node) -> list[Bounds]:
         if isinstance(node, Write):
             return [node.bounds]
-        if isinstance(node, Steps):
+        if isinstance(node, AccessSteps):
             found: list[Bounds] = []
             for part in node.parts:
                 found = self._with(found, self._writes(part))
             return found
-        if isinstance(node, Loop):
+        if isinstance(node, AccessLoop):
             self._bind(node)
             end = node.low + node.extent
             return self._union(node.var, node.low, end, self._writes(node.body))
-        if isinstance(node, Branch):
+        if isinstance(node, AccessBranch):
             cases = self._cases(node)
             if self._is_decided(node):
                 return [box for _, part in cases for box in self._writes(part)]
@@ -224,7 +224,7 @@ class _Proof:
 
     # -- proofs ----------------------------------------------------------------------------------
 
-    def _cases(self, node: Branch) -> list[tuple[tuple[Any, ...], Node]]:
+    def _cases(self, node: AccessBranch) -> list[tuple[tuple[Any, ...], Node]]:
         """Return the parts that may run, each with its conditions."""
         opposite = tirx.Not(node.condition)
         cases: list[tuple[tuple[Any, ...], Node | None]]
@@ -236,10 +236,10 @@ class _Proof:
             cases = [((node.condition,), node.yes), ((opposite,), node.no)]
         return [(conditions, part) for conditions, part in cases if part is not None]
 
-    def _is_decided(self, node: Branch) -> bool:
+    def _is_decided(self, node: AccessBranch) -> bool:
         return self._proves(node.condition) or self._proves(tirx.Not(node.condition))
 
-    def _bind(self, loop: Loop) -> None:
+    def _bind(self, loop: AccessLoop) -> None:
         self._analyzer.bind(loop.var, Range(loop.low, loop.low + loop.extent), allow_override=True)
 
     def _under(self, conditions: tuple[Any, ...]) -> ExitStack:

@@ -18,7 +18,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx import PrimFunc
 
 from schedlang.tvm.program import MAIN
-from schedlang.tvm.statements import Definitions, is_reduced, nests_of, parts_of
+from schedlang.tvm.statements import BufferDefinitions, is_reduced, nests_of, parts_of
 from schedlang.tvm.values import (
     BINARY_AND_BITS,
     COMPARISONS,
@@ -258,7 +258,7 @@ class Store:
         return (self.value, *self.indices, *self.conditions)
 
 
-class Stores(Definitions):
+class Stores(BufferDefinitions):
     """The stores of a program.
 
     Attributes

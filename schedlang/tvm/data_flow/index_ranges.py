@@ -17,9 +17,9 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer, pattern
 from tvm_ffi import WalkResult, structural_map, structural_walk
 
-from schedlang.tvm.data_flow.inverse_bounds import Bounds, InverseBounds, Unreadable
+from schedlang.tvm.data_flow.inverse_bounds import Bounds, InverseBounds, NoBounds
 from schedlang.tvm.program import MAIN
-from schedlang.tvm.statements import Definitions, bindings_of, parts_of
+from schedlang.tvm.statements import BufferDefinitions, bindings_of, parts_of
 from schedlang.tvm.values import (
     DIVISIONS,
     choice_of,
@@ -121,7 +121,7 @@ class _UseReader:
         try:
             for part, low, high in self._parts(expression, need.low, need.high):
                 self._inverse.require(self._collector.analyzer.simplify(part), low, high)
-        except (Unreadable, InternalError):  # of the latter kind is a division by a constant 0
+        except (NoBounds, InternalError):  # of the latter kind is a division by a constant 0
             self._unread.append(need.expression)
             return
         narrowed = dict(self._ranges)
@@ -146,7 +146,7 @@ class _UseReader:
         if loop is None:
             return [(expression, low, high)]
         if not self._grows_with(expression, loop):
-            raise Unreadable(str(expression))
+            raise NoBounds(str(expression))
         first, last = (substituted(expression, {loop: end}) for end in self._collector.open[loop])
         return [*self._parts(first, low, None), *self._parts(last, None, high)]
 
@@ -158,13 +158,13 @@ class _UseReader:
     def _demand(self, load: Any, bounds: Bounds) -> None:
         buffer = self._collector.tensor(load.source)
         if not is_integer(buffer):
-            raise Unreadable(str(load))
+            raise NoBounds(str(load))
         position = self._positions.get(buffer)
         if position is not None:
             self._demanded.append((position, bounds))
         stored = self._collector.stores.get(buffer, ())
         if self._depth > _DEEPEST:
-            raise Unreadable(str(load))
+            raise NoBounds(str(load))
         self._depth += 1
         try:
             for value in stored:
@@ -173,7 +173,7 @@ class _UseReader:
         finally:
             self._depth -= 1
         if position is None and any(self._reads(value, buffer) for value in stored):
-            raise Unreadable(str(load))
+            raise NoBounds(str(load))
 
     def _reads(self, value: Any, buffer: Any) -> bool:
         return any(self._collector.tensor(load.source).same_as(buffer) for load in loads_of(value))
@@ -217,7 +217,7 @@ class Need:
     divisor: bool = False
 
 
-class Needs(Definitions):
+class Needs(BufferDefinitions):
     """What the statements of a program say about indices and divisors.
 
     Attributes

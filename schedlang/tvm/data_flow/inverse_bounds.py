@@ -27,7 +27,7 @@ Demand = Callable[[Any, Bounds], None]
 
 
 @comes_back
-class Unreadable(Exception):
+class NoBounds(Exception):
     """An expression that no bounds of its elements can be read off."""
 
 
@@ -50,7 +50,7 @@ class InverseBounds:
     def require(self, expression: Any, low: int | None, high: int | None) -> None:
         """Demand of the loads what keeps ``low <= expression <= high``.
 
-        Raises ``Unreadable`` where that cannot be read off the expression; some loads may then have
+        Raises ``NoBounds`` where that cannot be read off the expression; some loads may then have
         been demanded already.
         """
         if not has_loads(expression):
@@ -65,7 +65,7 @@ class InverseBounds:
             return
         rule = _RULES.get(type(expression))
         if rule is None:
-            raise Unreadable(str(expression))
+            raise NoBounds(str(expression))
         rule(self, expression, low, high)
 
     def _bounds(self, expression: Any) -> Bounds:
@@ -79,7 +79,7 @@ class InverseBounds:
         """Return the bounds of an expression without loads."""
         low, high = self._bounds(expression)
         if low is None or high is None or has_loads(expression):
-            raise Unreadable(str(expression))
+            raise NoBounds(str(expression))
         return low, high
 
     def _add(self, sum_: Any, low: int | None, high: int | None) -> None:
@@ -113,7 +113,7 @@ class InverseBounds:
             one, other = other, one
         if has_loads(other):
             if high is not None and high < 0:
-                raise Unreadable(str(product))
+                raise NoBounds(str(product))
             for factor in (one, other):
                 self.require(factor, _factor(low), None if high is None else math.isqrt(high))
             return
@@ -129,13 +129,13 @@ class InverseBounds:
             )
             return
         if least < 0 or (least == 0 and _factor(low) > 0):
-            raise Unreadable(str(product))
+            raise NoBounds(str(product))
         self.require(one, _factor(low), None if high is None or most == 0 else high // most)
 
     def _divide(self, quotient: Any, low: int | None, high: int | None) -> None:
         least, most = self._fixed(quotient.b)
         if least != most or least <= 0:
-            raise Unreadable(str(quotient))
+            raise NoBounds(str(quotient))
         self.require(
             quotient.a,
             None if low is None else low * least,
@@ -168,7 +168,7 @@ class InverseBounds:
 
     def _cast(self, cast: Any, low: int | None, high: int | None) -> None:
         if not is_integer(cast.value):
-            raise Unreadable(str(cast))
+            raise NoBounds(str(cast))
         self.require(cast.value, low, high)
 
     def _call(self, call: Any, low: int | None, high: int | None) -> None:
@@ -186,7 +186,7 @@ class InverseBounds:
         """
         parts = choice_of(choice)
         if parts is None:
-            raise Unreadable(str(choice))
+            raise NoBounds(str(choice))
         condition, yes, no = parts
         tested = _sign_test(condition)
         if tested is None:
@@ -218,7 +218,7 @@ class InverseBounds:
 
         try:
             InverseBounds(self._analyzer, demand).require(expression, low, high)
-        except Unreadable:
+        except NoBounds:
             return None
         if not all(structural_equal(load, element) for load, _ in demands):
             return None

@@ -31,7 +31,7 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class SelectionProgram:
     """A program that tells which values given indices select.
 
     It is the unscheduled program, but its search only looks at the indices that it is asked for:
@@ -53,7 +53,7 @@ class Selection:
     flow: Flow
 
 
-def selection_of(func: tirx.PrimFunc, flows: Flows, output: Any) -> Selection | None:
+def selection_of(func: tirx.PrimFunc, flows: Flows, output: Any) -> SelectionProgram | None:
     """Return what the indices in ``output`` select; None if it holds none, or none that are known.
 
     Known are indices that are stored after a comparison with the value they belong to, which the
@@ -150,7 +150,7 @@ def _written_beside(flows: Flows, store: Store) -> set[Any]:
 
 def _asking(
     func: tirx.PrimFunc, store: Store, candidate: Any, index: Any, value: Any, flow: Flow
-) -> Selection:
+) -> SelectionProgram:
     """Let the search look at those candidates only that the new last argument names."""
     # A region of a tensor without axes cannot be written down.
     asked = tirx.decl_buffer(_shape(index) or (1,), dtype_of(index), name="asked")
@@ -170,7 +170,7 @@ def _asking(
     body = structural_map(root.body, (SBlock, limited))
     changed = with_root(func, changed_block(root, body=body, allocated=left))
     program = tirx.PrimFunc(parameters, changed.body, func.ret_type, func.attrs)
-    return Selection(
+    return SelectionProgram(
         as_main(program),
         tuple((_shape(it), dtype_of(it)) for it in parameters),
         position_of(index, parameters),
@@ -190,7 +190,7 @@ class OutputFlow:
     """
 
     flow: Flow
-    selection: Selection | None = None
+    selection: SelectionProgram | None = None
 
 
 def output_flows(mod: IRModule) -> dict[int, OutputFlow]:

@@ -40,7 +40,7 @@ from schedlang.tvm.relax.network_program import (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class NetworkCall:
     """One call of a tensor function.
 
     Attributes
@@ -53,7 +53,7 @@ class Call:
     weights: tuple[int, ...]
 
 
-def calls(mod: IRModule) -> list[Call]:
+def calls(mod: IRModule) -> list[NetworkCall]:
     """Return the calls of ``main`` in order, without checks, which nobody schedules."""
     weights = set(weights_of(mod))
     checks = names_of_checks(mod)
@@ -62,7 +62,7 @@ def calls(mod: IRModule) -> list[Call]:
         name, arguments = tir_call(value) or ("", [])
         if name and name not in checks:
             positions = [place for place, item in enumerate(arguments) if item in weights]
-            found.append(Call(name, tuple(positions)))
+            found.append(NetworkCall(name, tuple(positions)))
     return found
 
 

@@ -140,7 +140,7 @@ class NetworkCode:
         return linked
 
 
-class Machine:
+class NetworkExecutable:
     """A compiled network with its weights: a function from arrays to arrays.
 
     Threads may call it at the same time; the calls run one after the other.
@@ -159,13 +159,13 @@ class Machine:
     @classmethod
     def of_functions(
         cls, mod: IRModule, parameters: Mapping[str, np.ndarray], target: Target
-    ) -> Machine:
+    ) -> NetworkExecutable:
         """Compile a module as ``lower`` returns it, or with scheduled functions in place."""
         code = NetworkCode.compile(prepared(mod, target), target)
         return cls(code.with_constants(parameters))
 
     @classmethod
-    def of_operators(cls, mod: IRModule, parameters: Mapping[str, np.ndarray]) -> Machine:
+    def of_operators(cls, mod: IRModule, parameters: Mapping[str, np.ndarray]) -> NetworkExecutable:
         """Compile a module of Relax operators as TVM does by default."""
         mod = relax.get_pipeline("zero")(legalised()(mod))
         return cls.of_functions(mod, parameters, Target("llvm"))

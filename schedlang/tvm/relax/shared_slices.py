@@ -19,7 +19,7 @@ from tvm.tirx import PrimFunc
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
 from schedlang.tvm.relax.network_program import rewrite_main, tir_call, weights_of
-from schedlang.tvm.relax.slices import Part, copies_in_order, of_parts, read_parts, view
+from schedlang.tvm.relax.slices import TensorBox, copies_in_order, of_parts, read_parts, view
 from schedlang.tvm.values import dtype_of
 
 _STEPS = 4
@@ -57,12 +57,12 @@ class _Group:
     """
 
     function: PrimFunc
-    parts: Mapping[str, Mapping[int, Part]]
+    parts: Mapping[str, Mapping[int, TensorBox]]
 
 
 def _groups(mod: IRModule) -> Iterator[_Group]:
     functions = program.named_functions(mod)
-    found: dict[int, dict[str, Mapping[int, Part]]] = defaultdict(dict)
+    found: dict[int, dict[str, Mapping[int, TensorBox]]] = defaultdict(dict)
     narrowed = {}
     for name, fixed in _weight_positions(mod).items():
         read = read_parts(functions[name])
@@ -99,17 +99,17 @@ def _weight_positions(mod: IRModule) -> dict[str, set[int]]:
     return found
 
 
-def _step_axis(part: Part) -> int | None:
+def _step_axis(part: TensorBox) -> int | None:
     """The axis along which a part is one step, and otherwise the whole tensor."""
     [axis, *others] = part.cut
     return axis if not others and part.extents[axis] == 1 else None
 
 
-def _differ(members: Mapping[str, Mapping[int, Part]], place: int) -> bool:
+def _differ(members: Mapping[str, Mapping[int, TensorBox]], place: int) -> bool:
     return len({parts[place] for parts in members.values()}) > 1
 
 
-def _is_worth_it(members: Mapping[str, Mapping[int, Part]], place: int) -> bool:
+def _is_worth_it(members: Mapping[str, Mapping[int, TensorBox]], place: int) -> bool:
     """Whether views cost nothing, or the copy replaces several that are as large together."""
     parts = {one[place] for one in members.values()}
     return all(part.contiguous for part in parts) or len(parts) >= _STEPS
@@ -123,7 +123,7 @@ class _SharedCalls:
 
     def __init__(self, builder: relax.BlockBuilder) -> None:
         self._builder = builder
-        self._made: dict[str, tuple[Any, Mapping[int, Part]]] = {}
+        self._made: dict[str, tuple[Any, Mapping[int, TensorBox]]] = {}
         self._transposes: dict[Any, Any] = {}
 
     def replace(self, group: _Group) -> None:
@@ -161,7 +161,7 @@ class _SharedCalls:
         ]
         return relax.call_tir(callee, taken, output)
 
-    def _view(self, tensor: Any, part: Part, shape: Sequence[int]) -> Any:
+    def _view(self, tensor: Any, part: TensorBox, shape: Sequence[int]) -> Any:
         dtype = dtype_of(tensor)
         if not part.contiguous:
             axis = part.cut[0]

@@ -187,7 +187,7 @@ class _Simplification:
             self.kept[var] = joined_views(value, self._binding)
         needed = self._needed(returned)
         left = [(var, value) for var, value in self.kept.items() if var in needed]
-        writer = _Writer(self)
+        writer = _Rebuilder(self)
         for value in [*(value for _, value in left), returned]:
             for item in used(value):
                 writer.prepare(item)
@@ -228,7 +228,7 @@ def _without_check(value: Any, known: Callable[[Any], Any]) -> Any:
     return check.item if passes and np.max(found) <= most else value
 
 
-class _Writer:
+class _Rebuilder:
     """Expressions of the new function for the variables and constants of the old one."""
 
     def __init__(self, state: _Simplification) -> None:

@@ -37,7 +37,7 @@ from schedlang.tvm.values import dtype_of, element_bytes
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorBox:
     """A box of a tensor.
 
     Attributes
@@ -68,17 +68,17 @@ class Part:
         strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
         return sum(start * stride for start, stride in zip(self.starts, strides, strict=True))
 
-    def with_first(self, axis: int) -> Part:
+    def with_first(self, axis: int) -> TensorBox:
         """Return the same part of the tensor with this axis moved before all others."""
         order = [axis, *(other for other in range(len(self.shape)) if other != axis)]
         shape, starts, extents = (
             tuple(values[place] for place in order)
             for values in (self.shape, self.starts, self.extents)
         )
-        return Part(shape, starts, extents)
+        return TensorBox(shape, starts, extents)
 
 
-def read_parts(func: tirx.PrimFunc) -> dict[int, Part]:
+def read_parts(func: tirx.PrimFunc) -> dict[int, TensorBox]:
     """Return the part that an unscheduled function reads of each parameter of which it is not all.
 
     A parameter is left out if it is written, if an index of it depends on data, and if it is used
@@ -109,7 +109,7 @@ def read_parts(func: tirx.PrimFunc) -> dict[int, Part]:
         ],
         order="pre",
     )
-    found: dict[int, Part] = {}
+    found: dict[int, TensorBox] = {}
     for place, tensor in enumerate(func.params):
         if tensor in tensors and tensor not in excluded:
             indices = [load.indices for load in loads if load.source.same_as(tensor)]
@@ -123,7 +123,7 @@ def _range(loop: Any) -> Range:
     return Range.from_min_extent(loop.min, loop.extent)
 
 
-def _part(analyzer: Any, shape: Any, indices: list[Any]) -> Part | None:
+def _part(analyzer: Any, shape: Any, indices: list[Any]) -> TensorBox | None:
     if not indices:
         return None
     starts, extents = [], []
@@ -135,10 +135,10 @@ def _part(analyzer: Any, shape: Any, indices: list[Any]) -> Part | None:
             first, last = 0, size - 1
         starts.append(first)
         extents.append(last - first + 1)
-    return Part(tuple(shape), tuple(starts), tuple(extents))
+    return TensorBox(tuple(shape), tuple(starts), tuple(extents))
 
 
-def of_parts(func: tirx.PrimFunc, parts: Mapping[int, Part]) -> tirx.PrimFunc:
+def of_parts(func: tirx.PrimFunc, parts: Mapping[int, TensorBox]) -> tirx.PrimFunc:
     """Return a function whose parameters at these positions are the parts that it reads.
 
     ::
@@ -147,7 +147,7 @@ def of_parts(func: tirx.PrimFunc, parts: Mapping[int, Part]) -> tirx.PrimFunc:
     """
     analyzer = sym.Analyzer()
     params = list(func.params)
-    places: dict[Any, tuple[Any, Part]] = {}
+    places: dict[Any, tuple[Any, TensorBox]] = {}
     for place, part in parts.items():
         old = params[place]
         new = tirx.decl_buffer(part.extents, str(old.ty.dtype), old.name)

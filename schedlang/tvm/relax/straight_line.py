@@ -32,7 +32,7 @@ from schedlang.tvm.relax.network_program import (
 from schedlang.tvm.values import tensor_bytes
 
 
-class Place(Enum):
+class TensorPlace(Enum):
     """Where a tensor lies."""
 
     ARGUMENT = "argument"
@@ -52,7 +52,7 @@ class PlannedMemory:
     first, last: the numbers of the steps between which it is in use.
     """
 
-    place: Place
+    place: TensorPlace
     number: int
     bytes: int
     at: int = 0
@@ -71,7 +71,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Step:
+class CallStep:
     """A call of a function with tensors and integers.
 
     Without a name it copies the second one to the first one.
@@ -92,7 +92,7 @@ class StraightLine:
     scratch: bytes of memory for what is in between.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[CallStep] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     scratch: int = 0
 
@@ -115,7 +115,10 @@ class _CallReader:
         self._made: list[PlannedMemory] = []
         self._weights = weights_of(mod)
         self._inputs = inputs_of(mod)
-        for place, known in ((Place.ARGUMENT, self._inputs), (Place.WEIGHT, self._weights)):
+        for place, known in (
+            (TensorPlace.ARGUMENT, self._inputs),
+            (TensorPlace.WEIGHT, self._weights),
+        ):
             for number, var in enumerate(known):
                 self._values[var] = self._whole(place, number, var.ty)
 
@@ -129,7 +132,7 @@ class _CallReader:
         found.scratch = _plan(self._made, found.steps)
         return found
 
-    def _whole(self, place: Place, number: int, kind: Any) -> Operand:
+    def _whole(self, place: TensorPlace, number: int, kind: Any) -> Operand:
         shape, dtype = tensor_type(kind)
         return Operand(PlannedMemory(place, number, tensor_bytes(shape, dtype)), 0, shape, dtype)
 
@@ -156,9 +159,9 @@ class _CallReader:
     def _call(self, function: str, arguments: Sequence[Any], kind: Any) -> Any:
         taken = [self._argument(one) for one in arguments]
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
-        made = [self._whole(Place.SCRATCH, 0, one) for one in kinds]
+        made = [self._whole(TensorPlace.SCRATCH, 0, one) for one in kinds]
         self._made += [one.memory for one in made]
-        self._found.steps.append(Step(function, [*taken, *made]))
+        self._found.steps.append(CallStep(function, [*taken, *made]))
         return made if isinstance(kind, relax.TupleType) else made[0]
 
     def _argument(self, item: Any) -> Operand | int:
@@ -171,20 +174,22 @@ class _CallReader:
         array = np.ascontiguousarray(value.value.numpy())
         self._found.constants.append(array)
         number = len(self._weights) + len(self._found.constants) - 1
-        return self._whole(Place.WEIGHT, number, value.ty)
+        return self._whole(TensorPlace.WEIGHT, number, value.ty)
 
     def _put_out(self, value: Operand, number: int) -> None:
         """Have an output made where the caller wants it, or copied there."""
         memory = value.memory
         size = tensor_bytes(value.shape, value.dtype)
-        if memory.place is Place.SCRATCH and (value.offset, size) == (0, memory.bytes):
-            memory.place, memory.number = Place.ARGUMENT, number
+        if memory.place is TensorPlace.SCRATCH and (value.offset, size) == (0, memory.bytes):
+            memory.place, memory.number = TensorPlace.ARGUMENT, number
             return
-        target = Operand(PlannedMemory(Place.ARGUMENT, number, size), 0, value.shape, value.dtype)
-        self._found.steps.append(Step("", [target, value]))
+        target = Operand(
+            PlannedMemory(TensorPlace.ARGUMENT, number, size), 0, value.shape, value.dtype
+        )
+        self._found.steps.append(CallStep("", [target, value]))
 
 
-def _plan(made: Sequence[PlannedMemory], steps: Sequence[Step]) -> int:
+def _plan(made: Sequence[PlannedMemory], steps: Sequence[CallStep]) -> int:
     """Place what lies in the scratch memory, the largest first; return its bytes.
 
     What is in use at the same time does not overlap.
@@ -198,7 +203,7 @@ def _plan(made: Sequence[PlannedMemory], steps: Sequence[Step]) -> int:
                 memory.first, memory.last = min(memory.first, number), max(memory.last, number)
     placed: list[PlannedMemory] = []
     for memory in sorted(made, key=lambda one: -one.bytes):
-        if memory.place is not Place.SCRATCH:
+        if memory.place is not TensorPlace.SCRATCH:
             continue
         beside = [one for one in placed if one.first <= memory.last and memory.first <= one.last]
         for other in sorted(beside, key=lambda one: one.at):

@@ -113,7 +113,7 @@ class _Tile:
         return linear.plus(self.guard.start, -factor).plus(start)
 
 
-class Nest:
+class TileNest:
     """The loops of one nest.
 
     Attributes
@@ -141,7 +141,7 @@ class Nest:
         return blocks
 
 
-class _Overlapped(Nest):
+class _Overlapped(TileNest):
     """Makes the loops of one nest start their last tiles earlier."""
 
     def of(self, stmt: Any, outer: Sequence[Any]) -> Any:
@@ -288,7 +288,7 @@ class _Start:
         return Linear({Digit(self.variable, 1, values, values): 1})
 
 
-class _Dense(Nest):
+class _Dense(TileNest):
     """Puts tiles of one nest apart."""
 
     def of(self, stmt: Any, outer: Sequence[Any]) -> Any:

@@ -110,7 +110,7 @@ def _fitted(values: tuple[int, ...], points: Sequence[Point], what: str) -> Form
 
 
 def _shapes(
-    points: Sequence[Point], signatures: Sequence[Sequence[program.Parameter]]
+    points: Sequence[Point], signatures: Sequence[Sequence[program.FunctionParameter]]
 ) -> tuple[tuple[Formula, ...], ...]:
     ranks = {tuple(len(one.shape) for one in signature) for signature in signatures}
     if len(ranks) > 1:

@@ -16,7 +16,7 @@ import schedlang as sl
 from schedlang.lab.emulator import Emulation, EmulationError
 from schedlang.lab.emulator.emulation import expected_of, judge
 from schedlang.lab.emulator.run import execute, find_compiler
-from schedlang.tvm.codegen.cuda_source import CUDASource, Launch, Memory, cuda_source
+from schedlang.tvm.codegen.cuda_source import CUDASource, GlobalBuffer, Launch, cuda_source
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads.construct import as_workload
 
@@ -84,7 +84,7 @@ def run_kernel(
         f'extern "C" __global__ void kernel({parameters}) {{\n{body}\n}}\n'
     )
     memories = tuple(
-        Memory(name, array.dtype.name, array.shape, place)
+        GlobalBuffer(name, array.dtype.name, array.shape, place)
         for place, (name, array) in enumerate(zip(names, arrays, strict=True))
     )
     launch = Launch("kernel", tuple(range(len(arrays))), (blocks, 1, 1), (threads, 1, 1), dynamic)

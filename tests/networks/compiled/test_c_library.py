@@ -13,7 +13,7 @@ from tvm import relax
 
 import schedlang as sl
 from schedlang.targets.errors import BuildError, LibraryError
-from schedlang.tvm.relax.straight_line import Place, straight_line
+from schedlang.tvm.relax.straight_line import TensorPlace, straight_line
 from tests.networks.compiled.relax_networks import (
     OP,
     compiled_layers,
@@ -130,7 +130,7 @@ def test_memory_in_use_at_the_same_time_does_not_overlap() -> None:
         id(one.memory): one.memory
         for step in line.steps
         for one in step.operands
-        if not isinstance(one, int) and one.memory.place is Place.SCRATCH
+        if not isinstance(one, int) and one.memory.place is TensorPlace.SCRATCH
     }
     made = list(memories.values())
     assert len(made) > 6

@@ -13,7 +13,7 @@ from schedlang import workloads
 from schedlang.measurement import Candidate, Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU, Target
-from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
+from schedlang.targets.cpu.worker import BoundWorkload, BoundWorkloads, CPUWorker
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results, WideResults
@@ -32,7 +32,7 @@ from tests.targets.programs import matmul_variant, scheduled_matmul
 WRONG = "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"
 
 
-class Sized(Bound):
+class Sized(BoundWorkload):
     """A workload that takes as many bytes as its reply says."""
 
     @property
@@ -45,7 +45,7 @@ def sized(count: int) -> Any:
 
 
 def test_those_put_in_longest_ago_are_dropped() -> None:
-    kept = BoundWorkloads[Bound](10)
+    kept = BoundWorkloads[BoundWorkload](10)
     dropped = [[name for name, _ in kept.put(name, sized(4))] for name in "abc"]
     assert dropped == [[], [], ["a"]]
     assert kept.take("a") is None
@@ -61,7 +61,7 @@ def test_the_size_counts_every_draw() -> None:
     with measurer:
         binding = measurer._preparation.binding
     tensors = 4 * (8 * 32 + 32 * 16 + 8 * 16)
-    bound = Bound(binding, None, None, {})  # type: ignore[arg-type]
+    bound = BoundWorkload(binding, None, None, {})  # type: ignore[arg-type]
     assert bound.bytes == tensors * (binding.draws + 4)
 
 
@@ -129,7 +129,7 @@ def test_a_worker_learns_each_workload_once(learned: list[str]) -> None:
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers have no room for tensors of other workloads, only for right results."""
-    monkeypatch.setattr(Bound, "bytes", property(lambda self: 1 << 40))
+    monkeypatch.setattr(BoundWorkload, "bytes", property(lambda self: 1 << 40))
 
 
 def test_right_results_stay_where_tensors_go(learned: list[str], forgetful: None) -> None:

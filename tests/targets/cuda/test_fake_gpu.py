@@ -65,7 +65,7 @@ from schedlang.targets.cuda.gpu_contention import gpu_contention
 from schedlang.targets.cuda.backend import DeviceMemory, GUARD_BYTES
 from schedlang.targets.cuda.gpu_contention import Neighbours
 from schedlang.targets.cuda.cuda_api import CUDARuntime
-from schedlang.targets.measure.timing import Timing
+from schedlang.targets.measure.timing import ProgramTiming
 from schedlang.measurement.problem import content, fills_for
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen import device as devices
@@ -104,7 +104,7 @@ for fill in fills_for(["float32"]):
 def measure():
     if "DISTURB" in os.environ:
         os.environ["FAKE_GPU"] = "busy"
-    return Timing((7.0, 8.0))
+    return ProgramTiming((7.0, 8.0))
 
 pauses = []
 watch = gpu_contention(backend, Neighbours(gpu.bus_id()), pauses.append)

@@ -16,7 +16,7 @@ from schedlang.targets.cuda.limits import Limits, Reason, occupancy
 from schedlang.targets.cuda.nvcc import Resources
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.worker.fault import Fault
-from schedlang.tvm.codegen.cuda_kernels import Kernel
+from schedlang.tvm.codegen.cuda_kernels import CUDAKernel
 from schedlang.workloads.construct import from_te
 from schedlang.workloads.workload import Workload
 from tests.targets.cuda.programs import tiled
@@ -27,7 +27,7 @@ def target() -> sl.Target:
     return sl.Target("cuda", arch="sm_80")
 
 
-def kernels_of(schedule: sl.Schedule, target: sl.Target) -> tuple[Kernel, ...]:
+def kernels_of(schedule: sl.Schedule, target: sl.Target) -> tuple[CUDAKernel, ...]:
     return code_generator(target.spec()).lower(schedule.mod).kernels
 
 

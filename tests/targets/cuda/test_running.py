@@ -26,7 +26,7 @@ from schedlang.targets.measure.contention import Contention
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results, WideResults
-from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
 from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.targets.pooled.work import Requests, Work
 from schedlang.targets.worker.fault import Fault
@@ -224,7 +224,7 @@ def test_a_disturbed_measurement_is_repeated() -> None:
     """Its known work is done once at the start, after each program, and before further tries."""
     pauses: list[float] = []
     watch = watch_of(Machine(1.0, 1.0, 2.0, 1.1, 1.1), silent(), pauses)
-    runs = iter([Timing((5.0,)), Timing((9.0, 9.5)), Timing((6.0, 6.1, 6.2))])
+    runs = iter([ProgramTiming((5.0,)), ProgramTiming((9.0, 9.5)), ProgramTiming((6.0, 6.1, 6.2))])
     assert watch.undisturbed(lambda: next(runs)).disturbance == Disturbance(1, 0, 5.0, 5.0)
     again = watch.undisturbed(lambda: next(runs))
     assert again.samples == (6.0, 6.1, 6.2)
@@ -234,10 +234,10 @@ def test_a_disturbed_measurement_is_repeated() -> None:
 
 def test_a_measurement_that_stays_disturbed_is_no_time() -> None:
     watch = watch_of(Machine(1.0, 1.0, *[2.0] * 8), silent(), [])
-    watch.undisturbed(lambda: Timing((1.0,)))
+    watch.undisturbed(lambda: ProgramTiming((1.0,)))
     for _ in range(2):
         with pytest.raises(Fault, match="3 times in a row: all samples are disturbed") as caught:
-            watch.undisturbed(lambda: Timing((1.0,)))
+            watch.undisturbed(lambda: ProgramTiming((1.0,)))
         assert caught.value.status is Status.SUSPICIOUS_TIME
         watch = watch_of(Machine(1.0, *[2.0] * 6), silent(), [])
 

@@ -21,7 +21,7 @@ from schedlang.targets.measure.draws import (
     SPREADS,
     WHOLE,
     WIDE,
-    Draw,
+    InputDraw,
     choose_draws,
     spreads_of,
 )
@@ -89,7 +89,9 @@ def test_only_the_edges_have_a_level(shape: tuple[int, ...]) -> None:
 
 
 def test_the_first_or_the_last_of_a_row_is_its_extreme() -> None:
-    [x] = InputSource([Argument("x", (9, 30), "float32", "input")], 0).values(Draw(3, (EDGES,)))
+    [x] = InputSource([Argument("x", (9, 30), "float32", "input")], 0).values(
+        InputDraw(3, (EDGES,))
+    )
     assert x is not None
     rows = x[1:-1]
     assert set(rows.argmax(axis=1)) == set(rows.argmin(axis=1)) == {0, 29}
@@ -99,7 +101,7 @@ def test_the_first_or_the_last_of_a_row_is_its_extreme() -> None:
 
 def test_at_the_edges_no_numbers_are_equal_where_places_are_asked_for() -> None:
     args = [Argument("x", (20, 30), "float32", "input")]
-    [x] = InputSource(args, 0, room=ValueRoom(ties=False)).values(Draw(3, (EDGES,)))
+    [x] = InputSource(args, 0, room=ValueRoom(ties=False)).values(InputDraw(3, (EDGES,)))
     assert x is not None and len(np.unique(x)) == x.size and np.abs(x).max() <= 1
     assert set(x[1:-1].argmax(axis=1)) == {0, 29}
 
@@ -124,7 +126,7 @@ def test_each_axis_has_parts_of_truth_values_that_are_alike(shape: tuple[int, ..
 def values_of(kind: str, dtype: str, shape: tuple[int, ...] = (12, 20), room: int = 40) -> Array:
     args = [Argument("x", shape, dtype, "input"), Argument("y", (4, 4), dtype, "input")]
     uses = IntegerUses({}, frozenset(), frozenset(), frozenset({0, 1}))
-    x, y = InputSource(args, 0, uses, ValueRoom(bits=room)).values(Draw(4, (kind, kind)))
+    x, y = InputSource(args, 0, uses, ValueRoom(bits=room)).values(InputDraw(4, (kind, kind)))
     assert x is not None and y is not None
     if np.dtype(dtype).kind != "u":
         assert (y[::2] < 0).all() != (y[1::2] < 0).all()
@@ -153,7 +155,7 @@ def test_integers_far_below_zero_are_all_large(dtype: str) -> None:
 def test_numbers_that_nothing_rounds_have_the_ends_of_their_type(dtype: str) -> None:
     args = [Argument(name, (40, 40), dtype, "input") for name in "xy"]
     source = InputSource(args, 0, unrounded=frozenset({0}))
-    x, y = source.values(Draw(3, (ENDS, ENDS)))
+    x, y = source.values(InputDraw(3, (ENDS, ENDS)))
     assert x is not None and y is not None and np.isfinite(x).all()
     info = ml_dtypes.finfo(np.dtype(dtype))
     for end in (info.max, info.tiny, info.smallest_subnormal):
@@ -161,7 +163,7 @@ def test_numbers_that_nothing_rounds_have_the_ends_of_their_type(dtype: str) -> 
     assert (np.signbit(x) & (x == 0)).any()
     assert (x[0] < -float(info.max) / 5).all() and len(set(x.reshape(-1).tolist())) > 400
     undecided = InputSource(args, 0, room=ValueRoom(special=False), unrounded=frozenset({0}))
-    [kept, _] = undecided.values(Draw(3, (ENDS, ENDS)))
+    [kept, _] = undecided.values(InputDraw(3, (ENDS, ENDS)))
     assert kept is not None and np.abs(kept).max() <= 10
 
 
@@ -222,7 +224,7 @@ def test_one_factor_is_as_large_as_it_may_be_while_the_other_is_small() -> None:
     source = InputSource(args, 0, integer_uses(mod), room)
     largest = []
     for number, kind in enumerate((WIDE, SPECIAL, EDGES, FAR_BELOW), start=1):
-        a, b, d = source.values(Draw(number, (kind,) * 3))
+        a, b, d = source.values(InputDraw(number, (kind,) * 3))
         assert a is not None and b is not None and d is not None
         sums = np.abs(a.astype(object)) @ np.abs(b.astype(object))
         assert sums.max() < 2**31
@@ -277,9 +279,9 @@ def test_one_of_very_many_terms_is_missed() -> None:
 
 def test_a_draw_at_the_edges_is_left_out_where_it_gives_no_numbers() -> None:
     args = [Argument("x", (64,), "float32", "input"), Argument("n", (64,), "int32", "input")]
-    tried: list[Draw] = []
+    tried: list[InputDraw] = []
 
-    def attempt(draw: Draw) -> Draw | None:
+    def attempt(draw: InputDraw) -> InputDraw | None:
         tried.append(draw)
         return None if draw.spreads[0] in (EDGES, FAR_BELOW) else draw
 

@@ -9,7 +9,7 @@ import pytest
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets.cpu.backend import hashing, memory, reading
 from schedlang.targets.measure.contention import Contention, KnownWork, Piece, Slowdown
-from schedlang.targets.measure.timing import Timing
+from schedlang.targets.measure.timing import ProgramTiming
 
 
 class Seconds:
@@ -73,8 +73,8 @@ class Signs:
         return Slowdown("slow", 2.0) if self.slow.pop(0) else None
 
 
-def timings(*fastest: float) -> Iterator[Timing]:
-    return iter([Timing((seconds, seconds + 0.5), verified=True) for seconds in fastest])
+def timings(*fastest: float) -> Iterator[ProgramTiming]:
+    return iter([ProgramTiming((seconds, seconds + 0.5), verified=True) for seconds in fastest])
 
 
 def test_a_program_is_timed_again_while_the_machine_is_slow() -> None:
@@ -124,19 +124,21 @@ def test_patience_ends() -> None:
 
 
 def test_what_the_system_tells_is_not_overruled_by_a_quiet_look() -> None:
-    known = Timing((1.0,), disturbance=Disturbance(1, 9, 0.5, 1.0))
+    known = ProgramTiming((1.0,), disturbance=Disturbance(1, 9, 0.5, 1.0))
     assert Contention([Signs(False)]).undisturbed(lambda: known) == known
     assert Contention([Signs(False)]).undisturbed(lambda: Sample(1.0, 0.5)) == Sample(1.0, 0.5)
 
 
 def test_all_samples_of_a_discarded_try_count() -> None:
-    runs = iter([Timing((1.0,), disturbance=Disturbance(1, 9, 0.5, 1.0)), Timing((1.0, 1.1))])
+    runs = iter(
+        [ProgramTiming((1.0,), disturbance=Disturbance(1, 9, 0.5, 1.0)), ProgramTiming((1.0, 1.1))]
+    )
     found = Contention([Signs(True, False)]).undisturbed(lambda: next(runs))
     assert found.disturbance == Disturbance(2, 10, 1.0, 1.1)
 
 
 def test_without_signs_nothing_is_judged() -> None:
-    assert Contention(()).undisturbed(lambda: Timing((1.0,))).disturbance is None
+    assert Contention(()).undisturbed(lambda: ProgramTiming((1.0,))).disturbance is None
 
 
 def test_the_work_of_a_cpu_takes_time() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.draws import Draw, further_draws, plain_draw
+from schedlang.targets.measure.draws import InputDraw, further_draws, plain_draw
 from schedlang.targets.measure.reached_branches import Changes, Coverage, coverage_of, more_draws
 from schedlang.tvm.data_flow.branches import record_branches
 from schedlang.tvm.data_flow.flow import changeable
@@ -54,13 +54,13 @@ def told(coverage: Coverage) -> list[str]:
 
 def searched(
     workload: Workload, useful: Callable[[Any], bool] = lambda first: True
-) -> tuple[Coverage, list[Draw], Binding]:
+) -> tuple[Coverage, list[InputDraw], Binding]:
     """Cover a plain draw and what is found from there, where the first argument is useful."""
     binding = Binding(workload.mod, workload.args, seed=0, verifies=True)
     coverage, plain = covered(workload), plain_draw(workload.args)
     coverage.add(binding.inputs.values(plain))
 
-    def attempt(draw: Draw) -> Draw | None:
+    def attempt(draw: InputDraw) -> InputDraw | None:
         first = binding.inputs.values(draw)[0]
         return draw if first is not None and useful(first) else None
 
@@ -161,7 +161,7 @@ def test_inputs_are_found_for_each_side(value: str) -> None:
     other = Binding.unpack(*binding.pack())
     for one in found:
         values = binding.inputs.values(one)
-        again = other.inputs.values(Draw.from_json(one.to_json()))
+        again = other.inputs.values(InputDraw.from_json(one.to_json()))
         assert values[3] is None and again[3] is None
         assert all((x == y).all() for x, y in zip(values[:3], again[:3], strict=True))  # type: ignore[union-attr]
         if "p[v]" in value:
@@ -297,7 +297,7 @@ def f(
 A, B = "a[vi, vj]", "b[vj]"
 
 
-def of_a_long_program(value: str) -> tuple[Coverage, list[Draw]]:
+def of_a_long_program(value: str) -> tuple[Coverage, list[InputDraw]]:
     workload = from_script(LONG.format(value))
     coverage, found, _ = searched(workload)
     assert coverage.looked == "part" and coverage.most_draws == 1
@@ -364,7 +364,7 @@ def test_the_draws_that_take_the_most_sides_are_kept() -> None:
     coverage.add(draw())
     coverage.most_draws = 1
 
-    def values(one: Draw) -> list[Any]:
+    def values(one: InputDraw) -> list[Any]:
         a, b, *others = draw()
         return [a * 10 if one.change in (0, 4) else a, b * 10 if one.change == 4 else b, *others]
 

@@ -17,7 +17,7 @@ from schedlang.targets.measure.draws import (
     SPECIAL,
     SPREADS,
     WIDE,
-    Draw,
+    InputDraw,
     choose_draws,
     draw_count,
     plain_draw,
@@ -126,8 +126,8 @@ def test_a_program_that_is_right_on_one_character_only_is_found(name: str) -> No
 def test_all_draws_are_those_of_the_seed_and_survive_json() -> None:
     args = [Argument("x", (8,), "float32", "input"), Argument("n", (8,), "int32", "input")]
     source = InputSource(args, 3, IntegerUses({}, frozenset(), frozenset(), frozenset({1})))
-    draw = Draw(1, (WIDE, SPECIAL), frozenset({0}))
-    assert Draw.from_json(draw.to_json()) == draw
+    draw = InputDraw(1, (WIDE, SPECIAL), frozenset({0}))
+    assert InputDraw.from_json(draw.to_json()) == draw
     for one, again in zip(source.values(draw), source.values(draw), strict=True):
         assert one is not None and again is not None and (one == again).all()
     x = source.values(draw)[0]
@@ -139,7 +139,7 @@ def test_all_draws_are_those_of_the_seed_and_survive_json() -> None:
 )
 def test_special_numbers(dtype: str, large: int) -> None:
     args = [Argument("x", (1000,), dtype, "input")]
-    [x] = InputSource(args, 0).values(Draw(2, (SPECIAL,)))
+    [x] = InputSource(args, 0).values(InputDraw(2, (SPECIAL,)))
     assert x is not None and x.dtype == np.dtype(dtype)
     found = {float(value) for value in x}
     assert {0.0, 1.0, -1.0, large, -large} <= found and len(found) > 100
@@ -152,7 +152,7 @@ def test_a_positive_argument_is_positive_in_all_draws_and_the_others_are_not() -
     args = [Argument(name, (64,), "float32", "input") for name in "xy"]
     source = InputSource(args, 0)
 
-    def attempt(draw: Draw) -> Draw | None:
+    def attempt(draw: InputDraw) -> InputDraw | None:
         x, y = source.values(draw)
         assert x is not None and y is not None
         return draw if (y > 0).all() else None
@@ -166,7 +166,7 @@ def test_an_argument_that_must_be_small_is_and_the_others_are_not() -> None:
     args = [Argument(name, (64,), "float32", "input") for name in "xy"]
     source = InputSource(args, 0)
 
-    def attempt(draw: Draw) -> Draw | None:
+    def attempt(draw: InputDraw) -> InputDraw | None:
         x, _ = source.values(draw)
         return draw if x is not None and np.abs(x).max() <= 1 else None
 
@@ -191,7 +191,7 @@ def test_integers_fill_what_the_program_leaves_them() -> None:
     uses = IntegerUses({1: ValueRange(3, 999)}, frozenset(), frozenset(), frozenset({0}))
     source = InputSource(args, 0, uses, ValueRoom(bits=15))
     for kind in (WIDE, SPECIAL):
-        a, b = source.values(Draw(1, (kind, kind)))
+        a, b = source.values(InputDraw(1, (kind, kind)))
         assert a is not None and b is not None
         assert (a.min(), a.max()) == (-(2**15) + 1, 2**15 - 1)
         for low, high in ((1, 2), (2, 16), (16, 256), (256, 1 << 14)):
@@ -209,7 +209,7 @@ def test_special_integers_have_their_ends_alone_and_side_by_side(dtype: str) -> 
     far = low or high
     args = [Argument(name, (12, 16), dtype, "input") for name in "ab"]
     uses = IntegerUses({}, frozenset(), frozenset(), frozenset({0, 1}))
-    a, b = InputSource(args, 0, uses, ValueRoom(bits=64)).values(Draw(2, (SPECIAL,) * 2))
+    a, b = InputSource(args, 0, uses, ValueRoom(bits=64)).values(InputDraw(2, (SPECIAL,) * 2))
     assert a is not None and b is not None and not (a == b).all()
     first, second = a.reshape(-1), b.reshape(-1)
     assert (first[:24] == far).all() and (second[:24] == far).all()
@@ -217,7 +217,7 @@ def test_special_integers_have_their_ends_alone_and_side_by_side(dtype: str) -> 
     assert {(x, y) for x in (low, high) for y in (low, high)} <= pairs
     assert any(x == low and y not in (low, high) for x, y in pairs)
     assert 0.2 < np.mean((a != low) & (a != high)) < 0.5
-    little = InputSource(args, 0, uses, ValueRoom(bits=0)).values(Draw(2, (SPECIAL,) * 2))[0]
+    little = InputSource(args, 0, uses, ValueRoom(bits=0)).values(InputDraw(2, (SPECIAL,) * 2))[0]
     assert little is not None and len(set(little[0].tolist())) > 4
 
 
@@ -225,16 +225,16 @@ def test_indices_have_all_values_that_there_is_room_for() -> None:
     args = [Argument("i", (40, 10), "int32", "input")]
     uses = IntegerUses({0: ValueRange(-7, 992)}, frozenset({0}), frozenset(), frozenset({0}))
     source = InputSource(args, 3, uses, ValueRoom(bits=31))
-    draws = [source.values(Draw(n, (kind,)))[0] for n, kind in enumerate(SPREADS[1:], start=1)]
+    draws = [source.values(InputDraw(n, (kind,)))[0] for n, kind in enumerate(SPREADS[1:], start=1)]
     for one in draws:
         assert one is not None and one.min() == -7 and one.max() == 992
         assert 290 <= len(set(one.reshape(-1).tolist())) <= 302
     assert len(set(np.concatenate(draws).reshape(-1).tolist())) >= 890  # type: ignore[arg-type]
     few = replace(source, uses=replace(uses, ranges={0: ValueRange(0, 279)}))
-    [found] = few.values(Draw(1, (WIDE,)))
+    [found] = few.values(InputDraw(1, (WIDE,)))
     assert found is not None and len(set(found.reshape(-1).tolist())) >= 278
     huge = replace(source, uses=replace(uses, ranges={0: ValueRange(0, 10**9)}))
-    [found] = huge.values(Draw(2, (SPECIAL,)))
+    [found] = huge.values(InputDraw(2, (SPECIAL,)))
     assert found is not None and len(set(found.reshape(-1).tolist())) >= 290
 
 
@@ -245,7 +245,7 @@ def test_sums_of_ends_stay_below_the_end_of_their_type() -> None:
         [Argument("X", (64,), "int32", "input")], 0, integer_uses(mod), value_room(mod)
     )
     for number, kind in enumerate((WIDE, SPECIAL, EDGES), start=1):
-        [x] = source.values(Draw(number, (kind,)))
+        [x] = source.values(InputDraw(number, (kind,)))
         assert x is not None and np.abs(x.astype(np.int64)).sum() < 2**31
 
 
@@ -253,7 +253,7 @@ def test_plain_and_wide_small_integers_have_their_least() -> None:
     args = [Argument("x", (4000,), "int8", "input")]
     uses = IntegerUses({}, frozenset(), frozenset(), frozenset({0}))
     for number, kind in enumerate((PLAIN, WIDE, SPECIAL)):
-        [x] = InputSource(args, 0, uses).values(Draw(number, (kind,)))
+        [x] = InputSource(args, 0, uses).values(InputDraw(number, (kind,)))
         assert x is not None and (x == -128).any()
 
 
@@ -296,7 +296,7 @@ def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
     data = bench._runner._data
     values = data._source.values
 
-    def cancelling(draw: Draw) -> list[Any]:
+    def cancelling(draw: InputDraw) -> list[Any]:
         x, y, out = values(draw)
         if draw.number == 2:
             assert x is not None
@@ -312,13 +312,13 @@ def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
 def test_both_ends_of_a_range_occur_in_small_tensors() -> None:
     args = [Argument("i", (4,), "int32", "input")]
     uses = IntegerUses({0: ValueRange(0, 9999)}, frozenset(), frozenset())
-    [i] = InputSource(args, 0, uses).values(Draw(1, (WIDE,)))
+    [i] = InputSource(args, 0, uses).values(InputDraw(1, (WIDE,)))
     assert i is not None and {0, 9999} <= set(i.tolist())
 
 
 def test_equal_numbers_are_rare_where_the_place_of_one_is_asked_for() -> None:
     args = [Argument("x", (100,), "float32", "input")]
-    [x] = InputSource(args, 0, room=ValueRoom(ties=False)).values(Draw(2, (SPECIAL,)))
+    [x] = InputSource(args, 0, room=ValueRoom(ties=False)).values(InputDraw(2, (SPECIAL,)))
     assert x is not None and len(set(x.tolist())) == 100
 
 

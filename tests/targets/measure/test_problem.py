@@ -11,7 +11,7 @@ import pytest
 
 from schedlang.measurement.problem import Problem, Tolerance, tolerances_of
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.inputs import InputSource, random_inputs
 from schedlang.targets.measure.numerics import compare
 from schedlang.targets.measure.problem_values import check_problem, results_of, values_of
@@ -240,7 +240,7 @@ def test_a_problem_travels_to_a_worker() -> None:
     )
     x = np.array([1, 2], ml_dtypes.bfloat16)
     mask = np.array([True, False])
-    draws = [Draw(n, ("plain", "wide", "plain"), frozenset({0})) for n in range(2)]
+    draws = [InputDraw(n, ("plain", "wide", "plain"), frozenset({0})) for n in range(2)]
     right = (np.array(3, "float32"), np.array([True, False]))
     known = Reference(tuple(Results(draw, right, (None, mask)) for draw in draws), seconds=1.5)
     values = ((x,), (x + x,))

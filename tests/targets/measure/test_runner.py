@@ -21,7 +21,7 @@ from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.contention import Contention, Slowdown
-from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
 from schedlang.targets.pooled.in_process import InProcessWorker
 from schedlang.targets.pooled.work import run_header
 from schedlang.targets.worker.fault import Fault
@@ -70,10 +70,10 @@ class Bench(InProcessWorker):
         verify_factor: float | None,
         *,
         keep: bool = False,
-    ) -> Timing:
+    ) -> ProgramTiming:
         how = run_header(policy, best, verify_factor)
         reply = self.on_run(Request({"id": identity, "keep": keep, **how}))
-        return Timing(tuple(reply["samples"]), verified=reply["verified"])
+        return ProgramTiming(tuple(reply["samples"]), verified=reply["verified"])
 
     def sample(self, identity: int, calls: int, policy: TimingPolicy) -> float:
         [(seconds, _)] = self.samples([(identity, calls)], policy, verify=True)
@@ -102,7 +102,7 @@ def set_reference_seconds(bench: Bench, seconds: float) -> None:
     bench._runner.reference = dataclasses.replace(bench._runner.reference, seconds=seconds)
 
 
-def outcome(bench: Bench, mod: IRModule) -> Timing:
+def outcome(bench: Bench, mod: IRModule) -> ProgramTiming:
     bench.build(1, to_json(mod))
     return bench.run(1, QUICK, None, 1.2)
 

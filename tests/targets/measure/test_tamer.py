@@ -7,7 +7,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.measurement.problem import Problem
-from schedlang.targets.measure.draws import Draw, draw_count, tamer_draws
+from schedlang.targets.measure.draws import InputDraw, draw_count, tamer_draws
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.problem_values import results_of
 from schedlang.tvm.data_flow.characters import jumps, oscillates
@@ -76,7 +76,7 @@ def test_the_first_draw_of_other_programs_is_as_it_was() -> None:
     for workload in (matmul(32, 32, 512), softmax(32, 256), behind_sum(SINE, 8)):
         reference = bench_of(workload)._runner.reference
         assert reference is not None
-        assert reference.results[0].draw == Draw(0, ("plain",) * len(workload.args))
+        assert reference.results[0].draw == InputDraw(0, ("plain",) * len(workload.args))
 
 
 def test_a_program_that_no_smaller_input_tames_is_judged_on_plain_ones() -> None:
@@ -99,16 +99,18 @@ def test_scaled_numbers_are_those_that_were_drawn_times_a_power_of_two() -> None
     args = [Argument("x", (64,), "float32", "input"), Argument("n", (64,), "int32", "input")]
     source = InputSource(args, 3)
     for spread in ("plain", "wide", "special"):
-        usual = source.values(Draw(0, (spread, spread)))
-        tame = source.values(Draw(0, (spread, spread), scale=0.25))
+        usual = source.values(InputDraw(0, (spread, spread)))
+        tame = source.values(InputDraw(0, (spread, spread), scale=0.25))
         assert usual[0] is not None and tame[0] is not None
         assert (tame[0] == usual[0] * np.float32(0.25)).all()
         assert usual[1] is not None and (usual[1] == tame[1]).all()
-    edges = [source.values(Draw(3, ("edges", "plain"), scale=scale))[0] for scale in (1.0, 0.25)]
+    edges = [
+        source.values(InputDraw(3, ("edges", "plain"), scale=scale))[0] for scale in (1.0, 0.25)
+    ]
     assert edges[0] is not None and (edges[0] == edges[1]).all()
-    draw = Draw(0, ("plain", "plain"), scale=0.25)
-    assert Draw.from_json(draw.to_json()) == draw
-    assert [one.scale for one in tamer_draws(Draw(0, ("plain",) * 2), args)] == [
+    draw = InputDraw(0, ("plain", "plain"), scale=0.25)
+    assert InputDraw.from_json(draw.to_json()) == draw
+    assert [one.scale for one in tamer_draws(InputDraw(0, ("plain",) * 2), args)] == [
         2**-2,
         2**-4,
         2**-6,
@@ -146,5 +148,5 @@ def test_what_oscillates_and_jumps() -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_numbers_without_axes_are_arrays(scale: float) -> None:
     arg = Argument("a", (), "float32", "input")
-    [value] = InputSource([arg], 0).values(Draw(0, ("plain",), scale=scale))
+    [value] = InputSource([arg], 0).values(InputDraw(0, ("plain",), scale=scale))
     assert type(value) is np.ndarray and abs(value) <= scale

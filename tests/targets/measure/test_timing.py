@@ -7,7 +7,7 @@ import pytest
 
 from schedlang.measurement.disturbance import Disturbance, Sample, counting, disturbance_of
 from schedlang.targets.measure.timing import (
-    Timing,
+    ProgramTiming,
     TimingPolicy,
     collect,
     relative_half_width,
@@ -34,7 +34,7 @@ class Program:
         return self.now
 
 
-def timed(program: Program, best: float | None = None, **policy: float) -> Timing:
+def timed(program: Program, best: float | None = None, **policy: float) -> ProgramTiming:
     return collect(program.run, TimingPolicy(**policy), best, program.clock)  # type: ignore[arg-type]
 
 
@@ -91,26 +91,26 @@ def test_the_budget_ends_it() -> None:
 
 def test_one_call_beyond_the_budget_is_all() -> None:
     program = Program(lambda _: 5.0)
-    assert timed(program, budget_seconds=1.0) == Timing((5.0,))
+    assert timed(program, budget_seconds=1.0) == ProgramTiming((5.0,))
     assert program.calls == [1]
 
 
 def test_a_program_far_slower_than_the_best_is_given_up_at_once() -> None:
     program = Program(lambda _: 0.1)
-    assert timed(program, best=0.001) == Timing((0.1,), gave_up=True)
+    assert timed(program, best=0.001) == ProgramTiming((0.1,), gave_up=True)
     assert program.calls == [1]
 
 
 def test_a_program_slower_than_the_best_is_given_up_after_two_calls() -> None:
     program = Program(lambda _: 0.005)
-    assert timed(program, best=0.001) == Timing((0.005,), gave_up=True)
+    assert timed(program, best=0.001) == ProgramTiming((0.005,), gave_up=True)
     assert program.calls == [1, 1]
 
 
 def test_a_short_program_far_slower_than_the_best_is_given_up_after_two_samples() -> None:
     for latency, most in (4e-5, 0.012), (7e-5, 0.005):
         program = Program(lambda _, seconds=latency: seconds)  # type: ignore[misc]
-        assert timed(program, best=1e-5) == Timing((latency,) * 2, gave_up=True)
+        assert timed(program, best=1e-5) == ProgramTiming((latency,) * 2, gave_up=True)
         assert program.now < most
 
 

@@ -13,7 +13,7 @@ from schedlang.database import FinalsEntry, Record
 from schedlang.database.parts import records_to_json
 from schedlang.tuning.hosts import carry_out
 from schedlang.tuning.hosts.frames import deflate, inflate, pack, unpack
-from schedlang.tuning.hosts.messages import UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.messages import UNTUNABLE, HostReply, Order
 
 GOOD, EVIL = "good/1", "evil/1"
 
@@ -21,8 +21,8 @@ GOOD, EVIL = "good/1", "evil/1"
 _SAMPLES, _PROPOSAL = 6, 15
 _FINALS_SAMPLES = 3
 
-Replies = Mapping[int, Reply]
-Change = Callable[[Reply, Replies], Any]
+Replies = Mapping[int, HostReply]
+Change = Callable[[HostReply, Replies], Any]
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Recorder(Executor):
     _max_workers = 1
 
     def __init__(self) -> None:
-        self.replies: dict[int, Reply] = {}
+        self.replies: dict[int, HostReply] = {}
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Carry out an order now."""
-        reply = replace(Reply.unpack(carry_out(args[0])), name=GOOD, verified=True)
+        reply = replace(HostReply.unpack(carry_out(args[0])), name=GOOD, verified=True)
         self.replies[reply.serial] = reply
         return _done(reply.pack())
 
@@ -83,7 +83,7 @@ class Played(Executor):
         if order.serial != self._serial or before >= self._times:
             return _done(reply.pack())
         sent = self._change(replace(reply, name=EVIL), self._replies)
-        return _done(sent.pack() if isinstance(sent, Reply) else sent)
+        return _done(sent.pack() if isinstance(sent, HostReply) else sent)
 
 
 def _done(found: Any) -> Future[Any]:
@@ -96,7 +96,7 @@ def _done(found: Any) -> Future[Any]:
 
 
 def _header(**fields: Any) -> Change:
-    def change(reply: Reply, _: Replies) -> bytes:
+    def change(reply: HostReply, _: Replies) -> bytes:
         header, frames = unpack(reply.pack())
         return pack({**header, **fields}, frames)
 
@@ -106,14 +106,14 @@ def _header(**fields: Any) -> Change:
 def _records(change: Callable[[list[Record]], list[Record]]) -> Change:
     """Change the records, and number them."""
 
-    def changed(reply: Reply, _: Replies) -> Reply:
+    def changed(reply: HostReply, _: Replies) -> HostReply:
         found = [replace(one, id=-1 - n) for n, one in enumerate(change(_records_of(reply)))]
         return replace(reply, records=deflate(records_to_json(found)))
 
     return changed
 
 
-def _records_of(reply: Reply) -> list[Record]:
+def _records_of(reply: HostReply) -> list[Record]:
     assert reply.part is not None
     return list(reply.part.records)
 
@@ -125,7 +125,7 @@ def _each(**fields: Any) -> Change:
 def _row(place: int, value: Any) -> Change:
     """Change the row of a record to what ``Record`` would refuse."""
 
-    def change(reply: Reply, _: Replies) -> Reply:
+    def change(reply: HostReply, _: Replies) -> HostReply:
         number = next(n for n, one in enumerate(_records_of(reply)) if one.ok)
         rows = json.loads(inflate(reply.records))
         rows[number][place] = value
@@ -137,7 +137,7 @@ def _row(place: int, value: Any) -> Change:
 def _part(change: Callable[[dict[str, Any]], Any]) -> Change:
     """Change what is new of the run, as JSON."""
 
-    def changed(reply: Reply, _: Replies) -> bytes:
+    def changed(reply: HostReply, _: Replies) -> bytes:
         header, (part, *others) = unpack(reply.pack())
         stored = json.loads(inflate(part))
         change(stored)
@@ -147,7 +147,7 @@ def _part(change: Callable[[dict[str, Any]], Any]) -> Change:
 
 
 def _outcome(change: Callable[[str], str]) -> Change:
-    def changed(reply: Reply, _: Replies) -> Reply:
+    def changed(reply: HostReply, _: Replies) -> HostReply:
         assert reply.part is not None
         run = replace(reply.part.run, outcome=change(reply.part.run.outcome))
         return replace(reply, part=replace(reply.part, run=run))
@@ -167,7 +167,7 @@ def _without_steps(text: str) -> str:
 
 
 def _finals(change: Callable[[list[FinalsEntry]], list[FinalsEntry]]) -> Change:
-    def changed(reply: Reply, _: Replies) -> Reply:
+    def changed(reply: HostReply, _: Replies) -> HostReply:
         assert reply.part is not None
         return replace(reply, part=replace(reply.part, finals=change([*reply.part.finals])))
 
@@ -182,21 +182,21 @@ def _timed(factor: float) -> Change:
     )
 
 
-def _again(reply: Reply, replies: Replies) -> Reply:
+def _again(reply: HostReply, replies: Replies) -> HostReply:
     """Send the records of the first slice as if they were new."""
     return replace(replies[1], serial=reply.serial, name=EVIL)
 
 
-def _unverified_winner(reply: Reply, replies: Replies) -> Reply:
+def _unverified_winner(reply: HostReply, replies: Replies) -> HostReply:
     """Let a new record win that was not verified."""
     fast = next(one for one in _records_of(replies[1]) if one.ok)
     new = replace(fast, id=-1, verified=False, proposal=4096)
     assert not _records_of(reply)
-    changed: Reply = _ending(winner=-1)(reply, replies)
+    changed: HostReply = _ending(winner=-1)(reply, replies)
     return replace(changed, records=deflate(records_to_json([new])))
 
 
-def _without_part(reply: Reply, _: Replies) -> Reply:
+def _without_part(reply: HostReply, _: Replies) -> HostReply:
     return replace(reply, part=None)
 
 
@@ -292,9 +292,9 @@ FINALS = [
 """Of finals."""
 
 
-def untunable(reply: Reply, _: Replies) -> Reply:
+def untunable(reply: HostReply, _: Replies) -> HostReply:
     """Say that the program cannot be tuned."""
-    return Reply(reply.serial, UNTUNABLE, EVIL, message="it has no loops")
+    return HostReply(reply.serial, UNTUNABLE, EVIL, message="it has no loops")
 
 
 def _bomb() -> bytes:

@@ -13,7 +13,7 @@ from schedlang.errors import DatabaseError
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.hosts import Driving
 from schedlang.tuning.hosts.host_speed import Judge
-from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Reply
+from schedlang.tuning.hosts.messages import MEASURED, SEARCH, HostReply
 
 NOT_VERIFIED = SimpleNamespace(verified=False)
 
@@ -26,7 +26,7 @@ class Storing:
     def __init__(self, database: Database, failing: dict[int, BaseException]) -> None:
         self._database, self._failing, self.trials = database, failing, 0
 
-    def take(self, order: Any, reply: Reply, host: int) -> list[Any]:
+    def take(self, order: Any, reply: HostReply, host: int) -> list[Any]:
         self.trials += 10
         with self._database.transaction():
             self._database.put_workload(f"program {order.serial}", "name", "{}")
@@ -70,7 +70,7 @@ def taken(
         for serial in range(1, count + 1):
             driving._under_way[serial] = 0
             order = SimpleNamespace(serial=serial, what=SEARCH)
-            replies.append((order, Reply(serial, MEASURED, "host")))
+            replies.append((order, HostReply(serial, MEASURED, "host")))
         connection = database._connection._connection
         assert connection is not None
         connection.set_trace_callback(database.note)

@@ -20,7 +20,7 @@ from schedlang.errors import HostError
 from schedlang.testing.executors import check, tuned
 from schedlang.tuning.hosts import Hosts, carry_out
 from schedlang.tuning.hosts.frames import deflate, inflate
-from schedlang.tuning.hosts.messages import FAILED, REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, REFUSED, HostReply, Order
 from schedlang.tvm.stored_program import read_stored_program
 from tests.crash.tuner import Replayed
 from tests.tuning.hosts.replaying import WORKLOAD, threads, tune
@@ -31,7 +31,7 @@ class Host(Executor):
 
     _max_workers = 1
 
-    def __init__(self, change: Callable[[Order, Reply], Reply] | None = None) -> None:
+    def __init__(self, change: Callable[[Order, HostReply], HostReply] | None = None) -> None:
         self._pool = ThreadPoolExecutor(1)
         self._change = change
         self.orders: list[Order] = []
@@ -45,7 +45,7 @@ class Host(Executor):
         done = carry_out(packed)
         if self._change is None:
             return done
-        return self._change(Order.unpack(packed), Reply.unpack(done)).pack()
+        return self._change(Order.unpack(packed), HostReply.unpack(done)).pack()
 
 
 class WithOneThatRefuses(Host):
@@ -75,7 +75,7 @@ class WithOneThatRefuses(Host):
 
 
 def refuse(order: Order) -> bytes:
-    return Reply(order.serial, REFUSED, "other/1", message="it is another machine").pack()
+    return HostReply(order.serial, REFUSED, "other/1", message="it is another machine").pack()
 
 
 def break_down(order: Order) -> Exception:
@@ -93,8 +93,8 @@ def test_an_idle_host_that_takes_nothing_does_not_end_the_call(answer: Any) -> N
 
 
 def test_hosts_that_all_refuse_are_named() -> None:
-    def refuse_it(order: Order, reply: Reply) -> Reply:
-        return Reply(order.serial, REFUSED, "other/1", message="it is another machine")
+    def refuse_it(order: Order, reply: HostReply) -> HostReply:
+        return HostReply(order.serial, REFUSED, "other/1", message="it is another machine")
 
     with pytest.raises(HostError, match="other/1: it is another machine"):
         tuned(Hosts(Host(refuse_it)))
@@ -103,59 +103,59 @@ def test_hosts_that_all_refuse_are_named() -> None:
 def test_slow_slices_are_no_failures() -> None:
     """Finals and first slices take much longer than others."""
 
-    def wait(order: Order, reply: Reply) -> Reply:
+    def wait(order: Order, reply: HostReply) -> HostReply:
         time.sleep(1.0 if order.serial in (1, 4) or order.what == "finals" else 0.0)
         return reply
 
     check(*tuned(Hosts(Host(wait), patience=0.01)))
 
 
-def far_id(order: Order, reply: Reply) -> Reply:
+def far_id(order: Order, reply: HostReply) -> HostReply:
     return replace(reply, told=[*reply.told, -500])
 
 
-def unknown_id(order: Order, reply: Reply) -> Reply:
+def unknown_id(order: Order, reply: HostReply) -> HostReply:
     return replace(reply, told=[*reply.told, 12345])
 
 
-def other_program(order: Order, reply: Reply) -> Reply:
+def other_program(order: Order, reply: HostReply) -> HostReply:
     return _changed(reply, workload_key="another")
 
 
-def other_machine(order: Order, reply: Reply) -> Reply:
+def other_machine(order: Order, reply: HostReply) -> HostReply:
     return _changed(reply, target_key="another")
 
 
-def other_toolchain(order: Order, reply: Reply) -> Reply:
+def other_toolchain(order: Order, reply: HostReply) -> HostReply:
     return _changed(reply, toolchain_key="another")
 
 
-def _changed(reply: Reply, **fields: Any) -> Reply:
+def _changed(reply: HostReply, **fields: Any) -> HostReply:
     assert reply.part is not None
     changed = [replace(one, **fields) for one in reply.part.records]
     return replace(reply, records=deflate(records_to_json(changed)))
 
 
-def damaged_state(order: Order, reply: Reply) -> Reply:
+def damaged_state(order: Order, reply: HostReply) -> HostReply:
     return replace(reply, state=reply.state[:-3])
 
 
-def foreign_state(order: Order, reply: Reply) -> Reply:
+def foreign_state(order: Order, reply: HostReply) -> HostReply:
     text = inflate(reply.state)
     assert '"records": [-1' in text or '"records":[-1' in text, text[:200]
     return replace(reply, state=deflate(text.replace("[-1", "[99999", 1)))
 
 
-def outcome(order: Order, reply: Reply) -> Reply:
+def outcome(order: Order, reply: HostReply) -> HostReply:
     assert reply.part is not None
     return replace(reply, part=replace(reply.part, run=replace(reply.part.run, outcome="junk")))
 
 
-def endless(order: Order, reply: Reply) -> Reply:
+def endless(order: Order, reply: HostReply) -> HostReply:
     return replace(reply, seconds=float("inf"))
 
 
-def other_order(order: Order, reply: Reply) -> Reply:
+def other_order(order: Order, reply: HostReply) -> HostReply:
     return replace(reply, serial=reply.serial + 1)
 
 
@@ -178,7 +178,7 @@ def test_of_a_reply_that_is_wrong_nothing_is_stored(damage: Any) -> None:
     """The first reply is wrong in a way of its own; the order is given again."""
     wrong: list[int] = []
 
-    def change(order: Order, reply: Reply) -> Reply:
+    def change(order: Order, reply: HostReply) -> HostReply:
         if wrong or order.what != "search":
             return reply
         wrong.append(order.serial)
@@ -190,7 +190,7 @@ def test_of_a_reply_that_is_wrong_nothing_is_stored(damage: Any) -> None:
 
 
 def test_names_of_hosts_are_shown_without_marks() -> None:
-    def rename(order: Order, reply: Reply) -> Reply:
+    def rename(order: Order, reply: HostReply) -> HostReply:
         return replace(reply, name="[red]evil[/red]\x1b[2J" + "x" * 1000)
 
     hosts = Hosts(Host(rename))
@@ -274,11 +274,13 @@ def test_slices_that_bring_nothing_new_end() -> None:
 def test_an_error_of_one_host_is_no_error_of_the_call() -> None:
     failed: list[str] = []
 
-    def fail_once(order: Order, reply: Reply) -> Reply:
+    def fail_once(order: Order, reply: HostReply) -> HostReply:
         if failed:
             return reply
         failed.append(reply.name)
-        return Reply(order.serial, FAILED, "sick/1", message="ImportError: no module named 'mine'")
+        return HostReply(
+            order.serial, FAILED, "sick/1", message="ImportError: no module named 'mine'"
+        )
 
     check(*tuned(Hosts(Host(fail_once))))
     assert failed
@@ -294,7 +296,7 @@ def test_hosts_serve_one_call_at_a_time() -> None:
 def test_a_call_knows_nothing_of_the_errors_of_the_last_one() -> None:
     broken = [True]
 
-    def fail(order: Order, reply: Reply) -> Reply:
+    def fail(order: Order, reply: HostReply) -> HostReply:
         if broken:
             raise ConnectionError("the host was lost")
         return reply
@@ -317,7 +319,7 @@ def test_a_measurer_of_another_machine_is_refused_by_name() -> None:
 
 
 def test_there_is_time_for_finals() -> None:
-    def wait(order: Order, reply: Reply) -> Reply:
+    def wait(order: Order, reply: HostReply) -> HostReply:
         time.sleep(0.05)
         return reply
 
@@ -353,7 +355,7 @@ def test_seconds_are_shared_by_slices(tmp_path: Path) -> None:
 def test_a_call_whose_time_is_over_ends_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
 
-    def wait(order: Order, reply: Reply) -> Reply:
+    def wait(order: Order, reply: HostReply) -> HostReply:
         time.sleep(0.5)
         return reply
 
@@ -380,7 +382,7 @@ def test_what_was_known_is_sent_though_it_is_much(monkeypatch: pytest.MonkeyPatc
 def test_an_error_keeps_what_this_call_has_measured(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
 
-    def fail(order: Order, reply: Reply) -> Reply:
+    def fail(order: Order, reply: HostReply) -> HostReply:
         if len(engine.orders) > 3:
             raise ConnectionError("the host was lost")
         return reply

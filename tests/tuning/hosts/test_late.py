@@ -13,7 +13,7 @@ from schedlang.errors import HostError
 from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.frames import deflate
 from schedlang.tuning.hosts.host_speed import HostWarning
-from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, Order, Reply
+from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, HostReply, Order
 from tests.database.plausible import make_run
 from tests.tuning.fake_time import Played
 from tests.tuning.hosts.test_messages import an_order
@@ -37,7 +37,7 @@ class Held(Executor):
         """Have one of the hosts that were given an order reply."""
         futures = [future for number, future in self.given if number == serial]
         part = RunPart(replace(make_run(id=5), state_asks=0))
-        reply = Reply(serial, how, f"host/{copy}", part=part, records=deflate("[]"))
+        reply = HostReply(serial, how, f"host/{copy}", part=part, records=deflate("[]"))
         futures[copy].set_result(reply.pack())
 
     def copies(self, serial: int) -> int:

@@ -14,7 +14,7 @@ from schedlang.database.parts import RunPart, records_to_json
 from schedlang.errors import HostError
 from schedlang.measurement.clock import Phase
 from schedlang.tuning.hosts.frames import deflate, pack, unpack
-from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Block, Order, Reply, State
+from schedlang.tuning.hosts.messages import MEASURED, SEARCH, Block, HostReply, Order, State
 from tests.database.plausible import make_details, make_record, make_run
 
 
@@ -40,11 +40,11 @@ def an_order() -> Order:
     )
 
 
-def a_reply() -> Reply:
+def a_reply() -> HostReply:
     record = make_record(id=-1)
     details = make_details(-1)
     part = RunPart(make_run(id=5), asks=[Ask(4, 1.5)], details=details, finals=[])
-    return Reply(
+    return HostReply(
         3,
         MEASURED,
         "host/1",
@@ -64,7 +64,7 @@ def test_an_order_arrives_as_it_was() -> None:
 
 def test_a_reply_arrives_as_it_was() -> None:
     reply = a_reply()
-    found = Reply.unpack(reply.pack())
+    found = HostReply.unpack(reply.pack())
     assert found.part is not None and reply.part is not None
     assert found.part.records == [make_record(id=-1)]
     assert replace(found, part=None) == replace(reply, part=None)
@@ -74,7 +74,7 @@ def test_a_reply_arrives_as_it_was() -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_are_believed(noise: bytes) -> None:
     with pytest.raises(HostError):
-        Reply.unpack(noise)
+        HostReply.unpack(noise)
 
 
 @given(st.data())
@@ -83,7 +83,7 @@ def test_damaged_replies_are_refused_or_still_replies(data: st.DataObject) -> No
     place = data.draw(st.integers(0, len(message) - 1))
     message[place] = data.draw(st.integers(0, 255))
     try:
-        Reply.unpack(bytes(message))
+        HostReply.unpack(bytes(message))
     except HostError:
         pass  # and nothing else
 
@@ -91,26 +91,26 @@ def test_damaged_replies_are_refused_or_still_replies(data: st.DataObject) -> No
 @pytest.mark.parametrize("wrong", [None, 3, "text", [b"bytes"], b""])
 def test_what_is_no_message_is_refused(wrong: object) -> None:
     with pytest.raises(HostError):
-        Reply.unpack(wrong)
+        HostReply.unpack(wrong)
 
 
 def test_records_are_numbered_from_the_first() -> None:
     wrong = replace(a_reply(), records=deflate(records_to_json([make_record(id=4)])))
     with pytest.raises(HostError, match="numbered"):
-        Reply.unpack(wrong.pack())
+        HostReply.unpack(wrong.pack())
 
 
 def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedlang.tuning.hosts.messages._LONGEST_PART", 1 << 16)
     bomb = replace(a_reply(), records=deflate("[" + "0," * (1 << 16) + "0]"))
     with pytest.raises(HostError, match="too long"):
-        Reply.unpack(bomb.pack())
+        HostReply.unpack(bomb.pack())
 
 
 def test_a_header_that_lies_about_its_parts_is_refused() -> None:
     header, frames = unpack(a_reply().pack())
     good = pack(header, frames)
-    assert Reply.unpack(good).told == [-1, 7]
+    assert HostReply.unpack(good).told == [-1, 7]
     text = json.dumps({**header, "frames": [1, 2, 3]}).encode()
     with pytest.raises(HostError, match="cut off"):
         unpack(b"schedlang-hosts-1\n%d\n%s%s" % (len(text), text, b"".join(frames)))

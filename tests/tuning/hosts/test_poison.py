@@ -15,7 +15,7 @@ import pytest
 import schedlang as sl
 from schedlang.database import Database, Record
 from schedlang.tuning.hosts import Hosts, HostWarning
-from schedlang.tuning.hosts.messages import Reply
+from schedlang.tuning.hosts.messages import HostReply
 from tests.tuning.hosts import poison
 from tests.tuning.hosts.poison import EVIL, GOOD, Played, Poison, Recorder
 from tests.tuning.hosts.replaying import WORKLOAD, tune
@@ -24,7 +24,7 @@ TRIALS = 12
 
 
 @pytest.fixture(scope="module")
-def replies() -> Mapping[int, Reply]:
+def replies() -> Mapping[int, HostReply]:
     """What a host said to the orders of a call, by their numbers: three slices, and finals."""
     recorder = Recorder()
     tune(Hosts(recorder), trials=TRIALS)
@@ -55,7 +55,7 @@ def contents(database: Database) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def expected(replies: Mapping[int, Reply]) -> tuple[list[Any], str]:
+def expected(replies: Mapping[int, HostReply]) -> tuple[list[Any], str]:
     """What is stored without a wrong reply, and the best trace."""
     with Database() as database:
         found, hosts = played(Played(replies, lambda reply, _: reply, 0), database)
@@ -64,7 +64,7 @@ def expected(replies: Mapping[int, Reply]) -> tuple[list[Any], str]:
 
 
 def check(
-    wrong: Poison, serial: int, replies: Mapping[int, Reply], expected: tuple[list[Any], str]
+    wrong: Poison, serial: int, replies: Mapping[int, HostReply], expected: tuple[list[Any], str]
 ) -> None:
     engine = Played(replies, wrong.change, serial)
     with Database() as database, warnings.catch_warnings(record=True) as caught:
@@ -157,7 +157,7 @@ def test_a_measurer_of_the_users_that_compares_nothing_lets_records_win(replies:
 def test_a_trace_of_another_program_is_not_looked_up(replies: Any) -> None:
     """It is as well-formed as others, and was fast: only making the program shows what it is."""
 
-    def swap(reply: Reply, _: Any) -> Any:
+    def swap(reply: HostReply, _: Any) -> Any:
         first = next(one for one in poison._records_of(replies[1]) if one.ok)
         return poison._each(samples=(2e-6,), trace_json=first.trace_json)(reply, _)
 
@@ -171,7 +171,7 @@ def test_a_trace_of_another_program_is_not_looked_up(replies: Any) -> None:
 
 
 def test_what_hosts_say_is_shown_without_marks(replies: Any) -> None:
-    def evil(reply: Reply, _: Any) -> Any:
+    def evil(reply: HostReply, _: Any) -> Any:
         wrong = replace(reply, name="[red]evil[/red]\x1b[2J" + "x" * 1000)
         return replace(wrong, serial=77)
 

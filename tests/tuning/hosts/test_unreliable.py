@@ -13,7 +13,7 @@ from schedlang.database.parts import RunPart
 from schedlang.errors import HostError
 from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.frames import deflate
-from schedlang.tuning.hosts.messages import MEASURED, REFUSED, Order, Reply
+from schedlang.tuning.hosts.messages import MEASURED, REFUSED, HostReply, Order
 from tests.database.plausible import make_run
 from tests.tuning.fake_time import Played
 from tests.tuning.hosts.test_messages import an_order
@@ -49,9 +49,9 @@ class Workers(Executor):
         host = self._free.index(min(self._free))
         name, seconds = f"host/{host}", self._random.uniform(1.0, 3.0)
         part = RunPart(replace(make_run(id=5), state_asks=0))
-        reply = Reply(order.serial, MEASURED, name, part=part, records=deflate("[]"))
+        reply = HostReply(order.serial, MEASURED, name, part=part, records=deflate("[]"))
         if name in order.apart:
-            reply, seconds = Reply(order.serial, REFUSED, name, message="it is set apart"), 0.2
+            reply, seconds = HostReply(order.serial, REFUSED, name, message="it is set apart"), 0.2
         self._free[host] = max(self._free[host], self.clock.now()) + seconds
         packed = reply.pack()
         if self._random.random() < 1 / 3 or order.serial == self._never:

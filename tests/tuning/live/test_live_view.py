@@ -15,7 +15,7 @@ from rich.console import Console
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import CoreUse, Disturbance
 from schedlang.targets.core_use import CoreWatch
-from schedlang.tuning.session.live_view import LiveView, View
+from schedlang.tuning.session.live_view import LiveView, SnapshotView
 from schedlang.tuning.session.screen import Snapshot, duration, html_of
 
 WHOLE = Snapshot(
@@ -59,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def drawn(shown: Snapshot, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
-    console.print(View(shown))
+    console.print(SnapshotView(shown))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip("\n").split("\n")
 

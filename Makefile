@@ -17,7 +17,8 @@ demo: $(STAMP)
 
 # Two processes; the tests of a file share their workers, so they stay in one. tests/conftest.py says
 # in which order files start. `make test` takes under 20 minutes on two cores; it leaves out tests
-# that are marked as slow: large tables of right and wrong programs, each page of docs/, killed runs.
+# that are marked as slow: large tables of programs, each page of docs/, killed runs, what several
+# machines do. CI runs `make test`; `.ci/run all` runs the slow ones too.
 TESTS := -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(TEST_STAMP)

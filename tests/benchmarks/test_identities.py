@@ -26,6 +26,7 @@ def run(*options: str, seed: int = 0) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_another_process_finds_the_same(tmp_path: Path) -> None:
     found = tmp_path / "found.json"

@@ -24,6 +24,7 @@ def settings_in(folder: Path, quick: bool = False) -> Settings:
     return Settings(quick, seeds=1, spaces=[NRM], processes=1, folder=folder)
 
 
+@pytest.mark.slow
 def test_one_descent_follows_what_was_explored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_an_unknown_figure_is_named(
     assert "no figure storm-budget; there are storm-budgets, " in (capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_sides_tune_the_same_layer_and_a_second_call_takes_what_the_first_measured(
     tmp_path: Path,
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_networks_time_counts_a_layer_as_often_as_it_occurs(tmp_path: Path) ->
     assert "224, 224" in first.mod.script() and len(every) == 16
 
 
+@pytest.mark.slow
 def test_measured_budgets_are_set_beside_exploring_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +151,7 @@ def test_measured_budgets_are_set_beside_exploring_alone(
     assert capsys.readouterr().out.splitlines()[3].split()[-1] == "3.000"
 
 
+@pytest.mark.slow
 def test_modules_at_work_are_left_out_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +184,7 @@ def test_more_patience_takes_more_trials(tmp_path: Path, monkeypatch: pytest.Mon
     assert row["1"]["over optimum"] >= row["40"]["over optimum"] >= 1
 
 
+@pytest.mark.slow
 def test_keys_are_equal_by_the_papers_rules_and_a_winner_is_replayed(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, quick=True)
     keys, product = keyed.units(settings)

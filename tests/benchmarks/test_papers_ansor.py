@@ -88,6 +88,7 @@ def test_a_beam_of_partial_programs_becomes_complete_ones() -> None:
     assert again is not None and again.program.key == kept[0].program.key
 
 
+@pytest.mark.slow
 def test_the_variants_are_tuned_and_their_medians_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +155,7 @@ def test_each_space_has_the_modules_of_the_one_before_it() -> None:
             assert [name for name in after if name in before] == before
 
 
+@pytest.mark.slow
 def test_spaces_are_tuned_their_winners_timed_and_cuda_emulated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +214,7 @@ def test_curves_of_a_network_start_where_every_task_has_a_latency(
     assert (tmp_path / "curve.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_network_whose_requirement_is_met_gets_no_more_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,6 +51,7 @@ def test_the_expectation_is_the_chain_that_rises_least() -> None:
     assert least_rise(costs | {(0, 0): 0.5}) == -1
 
 
+@pytest.mark.slow
 def test_the_descent_goes_down_each_model_to_its_optimum(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_few_samples_are_three_of_the_recorded_ones() -> None:
     assert set(one.samples) <= set(found.program(sch.program_key).samples)
 
 
+@pytest.mark.slow
 def test_all_programs_of_a_plane_are_measured_and_tile_as_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +127,7 @@ def test_all_programs_of_a_plane_are_measured_and_tile_as_they_say(
     assert (tmp_path / "maps.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_versions_of_a_descent_differ_in_what_they_have_pending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

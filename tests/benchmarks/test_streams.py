@@ -74,6 +74,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Database, "find_run", lambda self, identity: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "seen"),
     [(other_order, CALLS), (other_seed, CALLS), (forgetful, CALLS[:1])],
@@ -91,6 +92,7 @@ def test_another_engine_is_seen(
     assert [f"differs: {name}" in said for name in seen] == [True] * len(seen), said
 
 
+@pytest.mark.slow
 def test_a_call_that_is_continued_measures_what_one_call_does() -> None:
     given = argparse.Namespace(what=("tune", "network"), spaces=[])
     calls = dict(itertools.chain.from_iterable(part.items() for part in streams.parts(given)))

@@ -69,6 +69,7 @@ def words(suite: Path, *more: str | Path) -> tuple[str | Path, ...]:
     return ("bench", suite, "--no-compiled", "--rounds", "5", "--no-progress", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch_operators.available(), reason="torch is not installed")
 def test_kernels_are_set_beside_torch_and_failures_are_rows(suite: Path) -> None:
     database = suite.with_name("suite.db")
@@ -151,6 +152,7 @@ def test_wrong_calls(more: tuple[str, ...], said: str, suite: Path) -> None:
     assert said in " ".join(call("bench", suite, *more, code=2).stderr.lower().split())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch_operators.available(), reason="torch is not installed")
 def test_an_expression_of_torch_is_one_program(suite: Path) -> None:
     suite.write_text(

@@ -163,6 +163,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -226,6 +227,7 @@ def test_control_characters_of_a_database_are_shown_as_escapes(
     assert document("summary", file)["runs"][0]["notes"] == "\x1b]0;title\x07 two\nlines"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["show", "run", "summary"])
 def test_names_are_shown_on_one_line_with_their_marks_as_escapes(
     programs: str, tmp_path: Path, verb: str
@@ -254,6 +256,7 @@ def test_outputs_may_be_closed(tuned: Tuned, words: str, closed: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["--help", "summary --help", "--version"])
 def test_help_that_cannot_be_written(words: str) -> None:

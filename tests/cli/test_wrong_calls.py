@@ -131,6 +131,7 @@ def test_databases_that_cannot_be_read(tmp_path: Path) -> None:
         assert "newer schedlang" in call(*words, code=1).stderr
 
 
+@pytest.mark.slow
 def test_nothing_found_has_its_own_exit_code(tuned: Tuned) -> None:
     words = ("matmul", "--n", "4", "--m", "4", "--k", "4")
     assert "no verified record" in call("best", *words, "--database", tuned.file, code=1).stderr

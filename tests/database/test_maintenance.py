@@ -259,6 +259,7 @@ def run_contents(database: Database) -> set[object]:
     }
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(source=databases(), into=databases())
 def test_merging_twice_changes_nothing_more(source: Database, into: Database) -> None:
@@ -273,6 +274,7 @@ def test_merging_twice_changes_nothing_more(source: Database, into: Database) ->
     assert not diff(source, into).only_in_one
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(one=databases(), other=databases())
 def test_merging_gives_the_same_in_both_directions(one: Database, other: Database) -> None:

@@ -120,6 +120,7 @@ def test_the_same_call_measures_no_program_again(
         assert found == before if search == "evolutionary" else found & before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [3, 4, 5])
 def test_an_interrupted_run_of_an_older_schema_measures_the_rest(
     schema: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: sl.Target

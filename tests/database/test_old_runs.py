@@ -34,6 +34,7 @@ CHANGED = ("auto_inside", "explore_exploit_inside")
 OTHER_REST = ("network_inside", "network_between")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [one for one in RUNS if one not in CHANGED + OTHER_REST])
 def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: Path) -> None:
     path = old_run(name, tmp_path)
@@ -44,6 +45,7 @@ def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: 
     assert runs_of(path) == before  # it is the same run, by its identity and by its search
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER_REST)
 def test_an_old_run_goes_on_where_the_rest_is_proposed_otherwise(name: str, tmp_path: Path) -> None:
     path = old_run(name, tmp_path)
@@ -65,6 +67,7 @@ def test_an_old_run_goes_on_where_the_rest_is_proposed_otherwise(name: str, tmp_
     assert kept <= {key for _, key, _ in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGED)
 def test_an_old_run_of_a_search_that_changed_begins_again(name: str, tmp_path: Path) -> None:
     path = old_run(name, tmp_path)

@@ -37,6 +37,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, sl.
     return path, results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_found_again(name: str, tuned: tuple[Path, dict[str, sl.TuneResult]]) -> None:
     path, results = tuned

@@ -42,6 +42,7 @@ def missing(workload: sl.Workload, space: sl.Space, arch: str, programs: int) ->
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_sketch_of_metaschedule_is_in_the_cuda_space(name: str) -> None:
     space = sl.default_space(sl.Target("cuda", arch="sm_80"))

@@ -124,6 +124,7 @@ def future(path: Path) -> None:
     path.write_text(json.dumps({"format": caches.FORMAT + 1}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["*.so", "*[0-9a-f].json", "*.default.json"])
 @pytest.mark.parametrize("damage", [cut, flip, empty, other, future, Path.unlink])
 def test_what_is_damaged_is_made_again(

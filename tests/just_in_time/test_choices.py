@@ -90,6 +90,7 @@ def test_without_a_budget_nothing_is_tuned_or_measured(
     assert not missing.exists()
 
 
+@pytest.mark.slow
 def test_a_budget_tunes_once_and_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, calls = tmp_path / "tune.db", []
 

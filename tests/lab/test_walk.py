@@ -53,6 +53,7 @@ def ran(space: sl.Space, decider: Decider) -> tuple[str, sl.Trace] | str:
     return sch.program_key, sch.trace
 
 
+@pytest.mark.slow
 def test_equal_seeds_draw_the_same(part: sl.Space, recorded: RecordedSpace) -> None:
     for seed in range(40):
         known = ran(part, Draw(random.Random(seed)))

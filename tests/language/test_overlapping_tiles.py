@@ -93,6 +93,7 @@ def test_code_generation_changes_no_loops(sch: sl.Schedule) -> None:
     assert tvm_ffi.structural_equal(ours, theirs, map_free_vars=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sch", samples())
 def test_samples_of_the_default_space_show_it(sch: sl.Schedule) -> None:
     run(sch.mod)

@@ -203,6 +203,7 @@ def test_every_search_ends_where_it_cannot_be_satisfied(name, workload):
     assert len(strategy.rejections) < 300
 
 
+@pytest.mark.slow
 def test_tune_counts_rejections_by_name(workload):
     result = sl.tune(workload, space=SPACE, search="evolutionary", trials=24, seed=0)
     traces = [sl.Trace.from_json(one.trace_json) for one in result.records if one.trace_json]

@@ -256,6 +256,7 @@ _BLOCK_STEPS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [nested, sequence, thrice_nested, elementwise, biased_matmul])
 def test_random_steps_change_their_own_schedule_only(make: Callable[[], Workload]) -> None:
     """Steps on a schedule and its copies in turns; what each other one is, and was, stays."""

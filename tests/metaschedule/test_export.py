@@ -120,6 +120,7 @@ def test_it_replaces_what_is_there_and_leaves_nothing_else(tmp_path: Path) -> No
         export_json(database, tmp_path / peer.RECORDS, target=TARGET)
 
 
+@pytest.mark.slow
 def test_a_record_as_python_needs_tvm_only(tmp_path: Path) -> None:
     database = Database()
     (schedule,) = add_drawn(database, GMM, 1)

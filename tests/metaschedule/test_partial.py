@@ -117,6 +117,7 @@ assert "schedlang" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_python_for_tvm_makes_the_same_program() -> None:
     schedules = [make() for make in CASES.values()]
     programs = [sch.trace.as_tvm_python() for sch in schedules]

@@ -29,6 +29,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_it_computes_what_the_network_computes(name: str) -> None:
     function, shapes = CASES[name]

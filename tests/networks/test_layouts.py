@@ -145,6 +145,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.slow
 def test_convolutions() -> None:
     """Each reads an input as it is, and what a convolution computes."""
 
@@ -218,6 +219,7 @@ FOLLOWING: dict[str, Callable[[Emit, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_operators_behind_a_convolution() -> None:
     """Their results, read as the model has them and by another convolution."""
 

@@ -98,6 +98,7 @@ def stored_bytes(network: sl.Network) -> int:
 LAYERS = {"nibbles": (Nibbles, 4), "words": (Words, 4), "bytes": (Bytes, 8)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("rows", [(1,), (2, 3)])
 def test_products_read_packed_weights(name: str, rows: tuple[int, ...]) -> None:

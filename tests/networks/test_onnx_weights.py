@@ -88,6 +88,7 @@ def test_blocks_with_zero_points(packed: bool) -> None:
     check(model(dequantised(axis=0, block_size=BLOCK), values), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", ["none", "packed", "float"])
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("k", [K, K - 12])

@@ -39,6 +39,7 @@ def outcomes(kind: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_networks_of_torch() -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'schedlang[torch]'")
     found, refused = outcomes("torch"), 0
@@ -54,6 +55,7 @@ def test_networks_of_torch() -> None:
     assert refused >= 35
 
 
+@pytest.mark.slow
 def test_networks_of_onnx() -> None:
     """Negative indices count from the end; ``Div`` rounds to zero."""
     pytest.importorskip("onnx", reason="needs onnx: pip install 'schedlang[onnx]'")

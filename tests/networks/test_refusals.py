@@ -40,6 +40,7 @@ def torch_models() -> Any:
     )
 
 
+@pytest.mark.slow
 def test_models_of_torch() -> None:
     models = torch_models()
     torch, Function, image = models.torch, models.Function, models.image

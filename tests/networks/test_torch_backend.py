@@ -124,6 +124,7 @@ def test_graph_breaks_and_branches() -> None:
     assert count >= 2 and not eager
 
 
+@pytest.mark.slow
 def test_sizes_that_change() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
     fast = compiled(model)
@@ -136,6 +137,7 @@ def test_sizes_that_change() -> None:
     assert graphs()[0] >= 2, "those that there are stay in use"
 
 
+@pytest.mark.slow
 def test_weights_that_change_are_read_again() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
     fast, x = compiled(model), torch.randn(3, 8)
@@ -213,6 +215,7 @@ def written(x: Any, i: Any) -> Any:
     return nn.functional.embedding(small, x)
 
 
+@pytest.mark.slow
 def test_indices_and_divisors_are_checked_in_each_call() -> None:
     """Where a call of a network is an error, torch runs the graph, and raises its own."""
     x, i, far = torch.randn(300, 4), torch.tensor([1, 2]), 10**11
@@ -265,6 +268,7 @@ def test_what_may_fail_for_some_values_is_torch_s() -> None:
         factor(torch.eye(4))
 
 
+@pytest.mark.slow
 def test_a_graph_is_cut_where_it_may_fail() -> None:
     """What is around the operator is compiled; the order and the errors are torch's."""
     layer, x = nn.Linear(16, 16).eval(), torch.randn(4, 16)
@@ -366,6 +370,7 @@ def test_threads_that_call_at_the_same_time() -> None:
     assert all(one.compiled for one in captured)
 
 
+@pytest.mark.slow
 def test_first_calls_of_eight_threads() -> None:
     """Torch captures one graph while another one is exported, which its state does not allow."""
     x = torch.randn(2, 8)

@@ -29,6 +29,7 @@ def run(compute: Any, *given: np.ndarray) -> Any:
     return sl.compile_network(network, progress=False)(*given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 def test_of_each_element(dtype: str) -> None:
     x, y = operands(dtype)

@@ -464,6 +464,7 @@ def attacked_programs(attack: str) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [ATTACK, "<script>attack()</script>\ud800"])
 def test_names_and_messages_cannot_become_html(attack: str) -> None:
     for value in attacked(attack):

@@ -56,6 +56,7 @@ def library(
     return sl.load(getattr(found, request.param)(path))
 
 
+@pytest.mark.slow
 def test_a_library_has_a_function_for_each_shape_and_range(library: Any) -> None:
     assert set(library.functions) == {
         "dense_range_0",
@@ -116,6 +117,7 @@ def test_c_calls_it(found: sl.ShapeSet, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_shapes_of_several_extents_and_quotients(tmp_path: Path) -> None:
     def pairs(rows: int, width: int) -> Any:
         a = te.placeholder((rows + 1, width), name="A")
@@ -200,6 +202,7 @@ def test_shapes_that_fit_several_extents_are_refused(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_function_of_a_single_shape_is_taken_before_that_of_its_range() -> None:
     def dense(batch: int) -> Any:
         return sl.workloads.matmul(batch, 16, 16)
@@ -214,6 +217,7 @@ def test_the_function_of_a_single_shape_is_taken_before_that_of_its_range() -> N
         assert names == [f"{template.__name__}_{name}_24", f"{template.__name__}_range_0"]
 
 
+@pytest.mark.slow
 def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
     def f(range: int) -> Any:
         return sl.workloads.matmul(range, 8, 8)

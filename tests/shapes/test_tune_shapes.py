@@ -16,6 +16,7 @@ from schedlang.workloads.construct import Template
 from tests.shapes.products import SHAPES, TARGET, check, dense, tuned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 16, 17, 31, 53, 59, 60])
 def test_every_extent_of_a_range_is_right(found: sl.ShapeSet, rows: int) -> None:
     check(found, rows, 48)
@@ -65,6 +66,7 @@ def test_wrong_calls(found: sl.ShapeSet) -> None:
         found(np.zeros((4, 32)), np.zeros((32, 48)), np.zeros((4, 48)))
 
 
+@pytest.mark.slow
 def test_the_same_call_measures_kernels_only(file: Path, found: sl.ShapeSet) -> None:
     before = {one.extents["rows"]: one.trace for one in found.points}
     with sl.open_database(file) as database:
@@ -200,6 +202,7 @@ def test_shapes_with_one_program_are_tuned_once() -> None:
     assert found.measured == one.trials
 
 
+@pytest.mark.slow
 def test_an_extent_that_the_shape_exceeds() -> None:
     def pooled(n: int) -> Any:
         a = te.placeholder((n + 3, 4), name="A")

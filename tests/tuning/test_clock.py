@@ -77,6 +77,7 @@ class System:
     time = staticmethod(time.time)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["evolutionary", "tree_search", "dpansor-25"])
 def test_a_run_with_a_clock_of_its_own_asks_no_other(
     search: str, monkeypatch: pytest.MonkeyPatch

@@ -95,6 +95,7 @@ def test_nothing_to_freeze(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_network_is_compiled_from_it(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     network = sl.import_network(torch.nn.Linear(16, 8), torch.randn(4, 16))

@@ -134,6 +134,7 @@ def test_tune_starts_from_kin(database: Database) -> None:
     assert again.earlier == len(again.records)
 
 
+@pytest.mark.slow
 def test_best_tries_schedules_of_kin_that_are_verified_and_measured(database: Database) -> None:
     here = sl.Target("cpu")
     add(database, NEAR, 4, target_key=here.key)

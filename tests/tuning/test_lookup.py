@@ -85,6 +85,7 @@ def test_a_program_with_the_same_exact_key(tuned: tuple[Database, sl.TuneResult]
     np.testing.assert_allclose(out, a @ b + d, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_similar_program_is_verified_measured_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
     sl.tune(matmul(), trials=6, database=path, progress=False)

@@ -51,6 +51,7 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limit, "GRACE", 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["ask", "tell"])
 def test_a_search_that_does_not_end(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stuck, "where", where)

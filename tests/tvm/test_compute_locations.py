@@ -66,6 +66,7 @@ def applies(sch: Schedule, block: BlockRV, location: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_for_what_modules_ask_the_two_agree(name: str) -> None:
     """Producers that are not scheduled yet: what ``random_compute_location`` draws for."""
@@ -78,6 +79,7 @@ def test_for_what_modules_ask_the_two_agree(name: str) -> None:
                 assert ours(sch, block) == tvms(sch, block), (facts.name, sch.trace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_for_any_block_what_tvm_leaves_out_does_not_apply(name: str) -> None:
     """TVM tries each location, which costs most of a replay; ours are then invalid traces."""

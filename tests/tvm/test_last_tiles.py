@@ -126,6 +126,7 @@ def run(mod: Any, workload: Any) -> np.ndarray[Any, Any]:
     return memory[32:-32]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda one: one.__name__)
 def test_programs_with_tiles_that_do_not_fit_are_right(source: Callable[[], Any]) -> None:
     freed = 0

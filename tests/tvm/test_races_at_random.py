@@ -148,6 +148,7 @@ def program(draw: random.Random) -> Program:
     return Program("\n".join(lines), any(len(touched[place]) > 1 for place in stored))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_accepted_programs_are_apart(seed: int) -> None:
     draw = random.Random(seed)

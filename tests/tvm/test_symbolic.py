@@ -139,6 +139,7 @@ def inputs_of(programs: Programs, n: int, m: int) -> list[np.ndarray]:
     return [rng.standard_normal(one.shape, dtype="float32") for one in args]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("programs", [product, long_sums, scale, halves])
 def test_schedules_of_one_shape_are_right_for_others(programs: Programs) -> None:
     program = made(programs)

@@ -86,6 +86,7 @@ def made(place: str) -> Iterator[tuple[str, Workload]]:
         yield index, reduction(index) if place == "sum" else program(PLACES[place].format(index))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [*PLACES, "sum"])
 def test_every_program_has_keys_of_its_own(place: str) -> None:
     found: dict[str, str] = {}

@@ -72,6 +72,7 @@ def assert_same_function(one: Program, other: Program) -> None:
             np.testing.assert_array_equal(a, b, err_msg=f"{one.text}\n{other.text}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("styles", [*([style] for style in STYLES), STYLES], ids="+".join)
 @settings(derandomize=True, deadline=None, max_examples=20)
 @given(data=st.data())
@@ -92,6 +93,7 @@ def test_a_key_is_kept_by_what_does_not_matter(styles: list[str], data: st.DataO
     assert_same_function(plain, styled)
 
 
+@pytest.mark.slow
 def test_every_change_of_what_matters_changes_the_key() -> None:
     """Where a change left the key as it was, both programs compute the same.
 
@@ -130,6 +132,7 @@ def tiny_programs(choose: Choose, count: int) -> dict[str, list[Program]]:
     return {key: list(programs.values()) for key, programs in found.items()}
 
 
+@pytest.mark.slow
 def test_equal_keys_compute_the_same() -> None:
     """Two programs that were drawn apart from each other; some are also compiled.
 

@@ -60,6 +60,7 @@ def test_unknown_ptx_and_functions_are_named() -> None:
         shared_product(16).emulate_edited("#include <cuda.h>", "#include <cuda_fp8.h>")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "kinds"),
     [

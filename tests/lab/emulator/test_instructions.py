@@ -19,6 +19,7 @@ def draw(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
     return RNG.integers(-3, 4, shape).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(16, 16, 16), (32, 8, 16), (8, 32, 16)])
 @pytest.mark.parametrize(
     ("read", "kept"),

@@ -63,6 +63,7 @@ def product(names: tuple[str, str, str]) -> sl.Schedule:
 PRODUCTS = [("A", "B", "D"), ("B", "C", "A"), ("D", "A", "ABCD"), ("half", "min", "float4")]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("names", PRODUCTS, ids=" ".join)
 def test_operands_of_inline_ptx(names: tuple[str, str, str]) -> None:

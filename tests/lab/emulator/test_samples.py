@@ -29,6 +29,7 @@ def test_samples_of_the_space_are_right(name: str) -> None:
     assert found.verified is True and not found.faults, found.faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["wmma", "mma"])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_on_tensor_cores_are_right(name: str, way: str) -> None:

@@ -37,6 +37,7 @@ def unscheduled(make: Callable[[], Workload]) -> list[np.ndarray]:
     return computed(make().mod, make())
 
 
+@pytest.mark.slow
 @each_case
 def test_the_numbers_stay(case: Case) -> None:
     if case.not_run:

@@ -32,6 +32,7 @@ def draw(workload: Workload, count: int) -> list[Schedule]:
     return list(found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", USERS_KERNELS)
 def test_there_are_many_programs_and_they_are_right(name: str) -> None:
     workload = USERS_KERNELS[name]()

@@ -78,6 +78,7 @@ def test_only_the_innermost_loop_may_move_by_more_than_an_element(golden: Golden
     assert_same_numbers(sch.mod, sch.workload, sch.trace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_programs_are_those_of_metaschedules_post_processors(name: str) -> None:
     """Random programs of each operator, 24 of each, all compared by structure."""
@@ -101,6 +102,7 @@ def post_processed(sch: TVMSchedule, max_jobs: int, max_lanes: int, max_step: in
     return all(step.apply(sch) for step in steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_numbers_stay(name: str) -> None:
     for seed in range(3):

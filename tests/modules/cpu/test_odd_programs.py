@@ -36,6 +36,7 @@ def assert_right(sch: Schedule, workload: Workload) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4, err_msg=str(sch.trace))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_every_draw_applies_and_computes_the_same(name: str) -> None:
     workload = odd(name).workload
@@ -51,6 +52,7 @@ def test_every_draw_applies_and_computes_the_same(name: str) -> None:
     assert_right(sch, workload)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_threads_and_lanes_are_used_where_iterations_are_independent(name: str) -> None:
     workload, *wanted = odd(name)

@@ -108,6 +108,7 @@ def test_the_program_before_and_after(golden: Golden) -> None:
     assert_same_numbers(sch.mod, transposed_dense(), sch.trace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_weights_are_packed_ahead_and_the_numbers_stay(case: str) -> None:
     workload = CASES[case]()

@@ -76,6 +76,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: f"{w.name}{w.args[-1].shape}")
 def test_samples_compute_the_same(workload: sl.Workload) -> None:
     """Each sketch once, compared with the unscheduled program."""

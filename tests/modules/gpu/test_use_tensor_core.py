@@ -48,6 +48,7 @@ def test_the_module_is_short() -> None:
     assert len([n for n in lines if source.splitlines()[n - 1].strip()]) < 82
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("via", ["wmma", "mma"])
 @needs_nvcc

@@ -93,6 +93,7 @@ def test_several_reduction_loops_are_fused(golden: Golden) -> None:
     assert_golden(golden, "add_rfactor_norm", sch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_way_computes_the_same(name: str) -> None:
     workload = WORKLOADS[name]()

@@ -77,6 +77,7 @@ def test_reductions_may_stay_where_they_are() -> None:
     assert list(sites) == ["location:row_sum", "location:exponent", "location:row_max"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_numbers_stay(name: str) -> None:
     workload = small(name)

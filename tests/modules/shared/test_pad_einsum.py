@@ -107,6 +107,7 @@ def test_a_reduced_extent_is_padded_where_it_is_wanted(golden: Golden) -> None:
     assert_golden(golden, "pad_einsum_terms", sch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     "make",

@@ -108,6 +108,7 @@ def _size(expression: Any) -> int:
     return 1 + sum(map(_size, inner))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_stay_small(name: str) -> None:
     workload = PROGRAMS[name]()
@@ -121,6 +122,7 @@ def test_programs_stay_small(name: str) -> None:
     assert_same_numbers(sch.mod, workload, name)
 
 
+@pytest.mark.slow
 def test_default_space() -> None:
     workload = stencil(3, 1)
     space = sl.Target.from_key("cpu/znver4/cores=8/vector=512").default_space()

@@ -47,6 +47,7 @@ def test_tensors_in_and_out() -> None:
     torch.testing.assert_close(exe(x), output - 1)
 
 
+@pytest.mark.slow
 def test_memory_is_shared_with_torch() -> None:
     model = nn.Linear(8, 6)
     exe = sl.compile_network(sl.import_network(model, (image(2, 8),)))

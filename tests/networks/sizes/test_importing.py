@@ -38,6 +38,7 @@ def test_weights_are_shared_also_those_that_were_computed() -> None:
     assert found.verify().passed
 
 
+@pytest.mark.slow
 def test_attention_at_lengths_and_batches() -> None:
     model = models.seeded(models.attention()[0])
     sizes = ((1, 4), (2, 4), (2, 7))

@@ -47,6 +47,7 @@ def test_one_host_does_what_this_process_does() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
 def test_several_hosts_share_the_tasks(count: int) -> None:
     network = mlp((32, 32, 32, 16))
@@ -72,6 +73,7 @@ class Noted(Hosts):
         super().submit(order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4])
 def test_first_slices_are_half_as_large_where_hosts_are_many(count: int) -> None:
     network = mlp((32, 32, 16))
@@ -83,6 +85,7 @@ def test_first_slices_are_half_as_large_where_hosts_are_many(count: int) -> None
     assert first == ([2, 16, 16] if count == 1 else [2, 8, 8])
 
 
+@pytest.mark.slow
 def test_the_same_call_goes_on_and_returns_at_once(tmp_path: Path) -> None:
     network, path = mlp((32, 32, 16)), tmp_path / "net.db"
     with ThreadPoolExecutor(2) as pool:
@@ -95,6 +98,7 @@ def test_the_same_call_goes_on_and_returns_at_once(tmp_path: Path) -> None:
     assert records_of(again) == records_of(more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [48, 20])
 def test_a_call_that_died_before_its_finals_holds_them(
     trials: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,6 +121,7 @@ def test_a_call_that_died_before_its_finals_holds_them(
         assert all(run.outcome for run in database.runs())
 
 
+@pytest.mark.slow
 def test_faults_of_hosts_lose_nothing() -> None:
     network = mlp((32, 32, 16))
     with ThreadPoolExecutor(2) as pool, Database() as database:

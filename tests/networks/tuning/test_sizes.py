@@ -68,6 +68,7 @@ def test_few_trials_reach_every_size(networks: sl.NetworkSet) -> None:
     assert all(2 <= task.history[0][0] <= 4 for task in followers)
 
 
+@pytest.mark.slow
 def test_without_transfer_all_sizes_are_alike(networks: sl.NetworkSet) -> None:
     measurer = Table()
     tune(networks, measurer, transfer=False)
@@ -77,6 +78,7 @@ def test_without_transfer_all_sizes_are_alike(networks: sl.NetworkSet) -> None:
     assert len(set(measurer.rows[:20])) == 1
 
 
+@pytest.mark.slow
 def test_sizes_that_are_called_often_count_more() -> None:
     often = network_set(*BATCHES, weights=[0.0, 0.0, 0.0, 1.0])
     measurer = Table()
@@ -84,6 +86,7 @@ def test_sizes_that_are_called_often_count_more() -> None:
     assert set(measurer.rows[:20]) == {33}
 
 
+@pytest.mark.slow
 def test_the_same_call_continues(networks: sl.NetworkSet, tmp_path: Path) -> None:
     whole = tune(networks, database=tmp_path / "whole.db")
     path = tmp_path / "cut.db"
@@ -100,6 +103,7 @@ def test_the_same_call_continues(networks: sl.NetworkSet, tmp_path: Path) -> Non
     assert not measurer.rows and histories(again) == histories(whole)
 
 
+@pytest.mark.slow
 def test_the_result_is_one_executable(networks: sl.NetworkSet) -> None:
     result = tune(networks)
     assert isinstance(result.networks, sl.NetworkSet)
@@ -110,6 +114,7 @@ def test_the_result_is_one_executable(networks: sl.NetworkSet) -> None:
     assert isinstance(result.compile(networks[0]), sl.CompiledNetwork)
 
 
+@pytest.mark.slow
 def test_what_is_printed(networks: sl.NetworkSet) -> None:
     text = str(tune(networks))
     assert text.startswith("dense at 4 sizes on cpu/")
@@ -119,6 +124,7 @@ def test_what_is_printed(networks: sl.NetworkSet) -> None:
     assert "fused_matmul_relu at 33" in text
 
 
+@pytest.mark.slow
 def test_a_limit_for_each_size(networks: sl.NetworkSet) -> None:
     result = tune(networks, objective="requirements", limits=[1.0] * 4, trials=400)
     assert result.trials < 400, "all limits are met"
@@ -128,6 +134,7 @@ def on_host(target: sl.Target) -> Table:
     return Table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 3])
 def test_hosts_tune_all_sizes(networks: sl.NetworkSet, count: int) -> None:
     with ThreadPoolExecutor(count) as pool:

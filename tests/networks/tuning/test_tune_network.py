@@ -136,6 +136,7 @@ def test_more_trials_go_on_from_there(tmp_path: Path) -> None:
     assert 0 < measurer.measured <= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 11, 22])
 def test_an_interrupted_call_ends_with_the_same_records(tmp_path: Path, after: int) -> None:
     network = mlp((32, 32, 16))
@@ -484,6 +485,7 @@ def test_time_is_kept_and_counted_over_calls(
     assert 15 <= more.measured <= 22
 
 
+@pytest.mark.slow
 def test_on_this_machine() -> None:
     network = mlp((32, 32, 16))
     result = sl.tune_network(network, trials=10, finals=2, progress=False)
@@ -501,6 +503,7 @@ def test_on_this_machine() -> None:
         replace(result, networks=(network, network)).compile()
 
 
+@pytest.mark.slow
 def test_a_tolerance_holds_for_every_task_in_runs_of_its_own(tmp_path: Path) -> None:
     network, database = mlp((32, 16)), tmp_path / "net.db"
 

@@ -84,6 +84,7 @@ def optimum(cost: Cost) -> tuple[int, int]:
     return min(itertools.product(SIDES, SIDES), key=lambda tile: cost(*tile))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ALL_MODELS.values(), ids=ALL_MODELS)
 def test_it_reaches_the_optimum_of_each_analytic_model(cost: Cost, workload: Workload) -> None:
     cost = positive(cost)
@@ -98,6 +99,7 @@ def test_it_reaches_the_optimum_of_each_analytic_model(cost: Cost, workload: Wor
     assert strategy.finished.endswith(f"s after {len(proposals)} measurements")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ALL_MODELS.values(), ids=ALL_MODELS)
 def test_with_noise_it_comes_near_the_optimum(cost: Cost, workload: Workload) -> None:
     """Within 2 %: last steps gain less (0.03 % in TSS) than noise of 0.2 % lets a t-test see.

@@ -122,6 +122,7 @@ def taught() -> GradientBoosting:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [0, 4, 40])
 def test_what_it_was_taught_before_is_loaded_too(workload: Workload, told: int) -> None:
     search = CoordinateDescent(ORDINARY, workload, 0, cost_model=taught(), lines=2)

@@ -24,6 +24,7 @@ measurer = LocalCPU(workload, workers=1, run_timeout=600)
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard(tmp_path: Path, environment: dict[str, str]) -> None:
     script = tmp_path / "script" / "plain.py"
     script.parent.mkdir()
@@ -41,6 +42,7 @@ def test_a_script_without_a_main_guard(tmp_path: Path, environment: dict[str, st
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_script_that_comes_through_standard_input(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_killed_parent_leaves_no_orphan(
     assert survivors(workers) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hear_ctrl_c")
 def test_ctrl_c_ends_it_cleanly(
     tmp_path: Path,

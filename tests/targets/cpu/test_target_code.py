@@ -81,6 +81,7 @@ def test_sve_has_vectors_of_any_length() -> None:
     assert re.search(r"\bz\d+\.s", generate_assembly(program, Target("aarch64/sve")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 def test_twenty_programs_of_the_default_space_build(name: str) -> None:
     target = Target(name)

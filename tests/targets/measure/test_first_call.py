@@ -84,6 +84,7 @@ WRONG: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_intermediate_results_of_an_earlier_call_do_not_count(name: str) -> None:
     right, wrong = WRONG[name]

@@ -269,6 +269,7 @@ def elementwise(dtype: str, scale: int) -> IRModule:
     return IRModule({"main": te.create_prim_func([a, b])})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "uint8", "int64"])
 def test_element_types(dtype: str) -> None:
     bench = bench_of(from_prim_func(elementwise(dtype, 2)["main"]))

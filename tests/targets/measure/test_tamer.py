@@ -52,6 +52,7 @@ def without(lost: str) -> str:
     return f"s[vi, vj] = s[vi, vj] + T.if_then_else({lost}, T.float32(0), a[vi, vk] * b[vk, vj])"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [512, 4096])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_right_orders_agree_and_wrong_programs_do_not(name: str, length: int) -> None:
@@ -87,6 +88,7 @@ def test_a_program_that_no_smaller_input_tames_is_judged_on_plain_ones() -> None
     assert reference.results[0].draw.scale == 1 and not reference.results[0].draw.positive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "length"), [("sine", 2048), ("fraction", 4096)])
 def test_tune_accepts_what_is_right(name: str, length: int) -> None:
     workload = behind_sum(FUNCTIONS[name], length, size=64)

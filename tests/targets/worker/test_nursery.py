@@ -143,6 +143,7 @@ def test_a_program_without_standard_streams_has_workers(
     assert (tmp_path / "told").read_text() == "[0, 1, 2]"
 
 
+@pytest.mark.slow
 def test_who_does_not_listen_is_told_later(tiny_worker: str, tmp_path: Path) -> None:
     """250 workers begin and end, unheard: the socket holds fewer than 300 reports."""
     (tmp_path / f"{tiny_worker}.py").write_text("raise SystemExit(3)")

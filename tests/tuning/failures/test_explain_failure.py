@@ -64,6 +64,7 @@ def wrong_by(result: sl.TuneResult, way: str) -> Record:
     )
 
 
+@pytest.mark.slow
 def test_a_primitive_is_named_with_its_module_and_the_largest_error(
     result: sl.TuneResult,
 ) -> None:
@@ -97,6 +98,7 @@ def test_the_run_says_it_of_its_first_wrong_result(result: sl.TuneResult, file: 
     assert "  wrong  " not in str(right)
 
 
+@pytest.mark.slow
 def test_a_database_is_enough_in_another_process(result: sl.TuneResult, file: Path) -> None:
     record = wrong_by(result, "primitive")
     words = [sys.executable, "-m", "schedlang", "explain", f"{file}@{record.id}", "--json"]

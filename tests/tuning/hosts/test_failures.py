@@ -82,6 +82,7 @@ def break_down(order: Order) -> Exception:
     return ConnectionError("its disk is full")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [refuse, break_down])
 def test_an_idle_host_that_takes_nothing_does_not_end_the_call(answer: Any) -> None:
     """It is asked again and again, as it is always free."""
@@ -226,6 +227,7 @@ def test_a_search_that_proposes_nothing_more_ends() -> None:
     assert len(found.records) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_search_that_cannot_save_goes_on(count: int, tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
@@ -370,6 +372,7 @@ def test_a_call_whose_time_is_over_ends_and_goes_on(tmp_path: Path) -> None:
     assert len({one.program_key for one in more.records}) == len(more.records)
 
 
+@pytest.mark.slow
 def test_what_was_known_is_sent_though_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the newest records of other runs travel; the ones that are named always do."""
     monkeypatch.setattr("schedlang.tuning.hosts.hosted_run._MOST_KNOWN", 4)
@@ -379,6 +382,7 @@ def test_what_was_known_is_sent_though_it_is_much(monkeypatch: pytest.MonkeyPatc
     assert found.best.latency == min(one.latency for one in found.records if one.ok)
 
 
+@pytest.mark.slow
 def test_an_error_keeps_what_this_call_has_measured(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
 

@@ -65,6 +65,7 @@ def test_few_hosts_judge_nobody() -> None:
     assert not judge.apart
 
 
+@pytest.mark.slow
 def test_where_nobody_else_is_left_one_is_not_set_apart() -> None:
     """The others have died: slow hosts are better than none."""
     with ThreadPoolExecutor(1) as pool:

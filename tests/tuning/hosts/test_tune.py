@@ -33,6 +33,7 @@ def test_one_host_does_what_this_process_does(search: str) -> None:
 
 
 # How ``explore_exploit`` searches depends on the number of trials.
+@pytest.mark.slow
 @pytest.mark.parametrize("search", sorted({*SEARCHES} - {"explore_exploit"}))
 def test_an_ended_run_goes_on(search: str, tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
@@ -64,6 +65,7 @@ def test_a_run_goes_on_with_hosts_and_without(tmp_path: Path) -> None:
         assert len(database.runs()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["evolutionary", "coordinate_descent", "explore_exploit"])
 def test_islands_share_what_they_measure(search: str) -> None:
     with threads(4) as pool, Database() as database:
@@ -79,6 +81,7 @@ def test_islands_share_what_they_measure(search: str) -> None:
     assert found.best.latency == min(one.latency for one in found.records if one.ok)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["coordinate_descent", "evolutionary", "tree_search"])
 def test_one_that_goes_on_alone_keeps_what_the_others_found(search: str, tmp_path: Path) -> None:
     path = tmp_path / "tune.db"

@@ -295,6 +295,7 @@ def test_where_all_were_tried_before_it_says_so(
 # -- on the machine -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     bool(sl.Target("x86/avx2").missing_features()), reason="this machine has no AVX2"
 )

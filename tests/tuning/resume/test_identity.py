@@ -150,6 +150,7 @@ def test_functions_that_name_each_other_are_described_once(
     assert [sum(value is function for value in described) for function in table] == [2] * 8
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same() -> None:
     code = (
         "import schedlang as sl; from schedlang.tuning.identity import identity; "

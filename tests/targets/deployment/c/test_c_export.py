@@ -129,6 +129,7 @@ def test_a_new_library_takes_the_place_of_one_in_use(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out, values[::-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", ["float16", "bfloat16", "float64", "int8", "uint8", "int64", "bool", "float8_e4m3fn"]
 )

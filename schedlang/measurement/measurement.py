@@ -102,7 +102,9 @@ class Measurement:
     disturbance: what other work on the machine did to its samples; None where that is unknown.
     worker: number of the worker that measured it, from 0; None where the measurer does not tell.
     phases: when it was built, run and verified, oldest first; empty where the measurer does not
-        tell. Neither this nor the worker counts when measurements are compared.
+        tell.
+    host: name of the host that measured it; empty for this machine. Neither this nor worker and
+        phases count when measurements are compared.
 
     Raises ``ValueError`` for a worker that is no number, and for a phase that is none; TypeError
     for a status that is no ``Status``, and for samples that are no tuple.
@@ -120,6 +122,7 @@ class Measurement:
     disturbance: Disturbance | None = None
     worker: int | None = field(default=None, compare=False)
     phases: tuple[Phase, ...] = field(default=(), compare=False, repr=False)
+    host: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.status, Status):

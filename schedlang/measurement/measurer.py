@@ -55,6 +55,8 @@ class Measurer(ABC):
         cut off, and the latency is then a lower bound. It is known after the latency.
     parallel: number of candidates that it works on at the same time; ``tune`` asks searches for
         larger batches where it is large.
+    elsewhere: whether it measures on other machines, so that what else runs on this one does not
+        matter.
     seconds: wall time spent so far, in seconds, by activity (``start``, ``build``, ``run``, ...).
         Empty where the measurer does not keep it.
     """
@@ -68,6 +70,7 @@ class Measurer(ABC):
     best_so_far: float | None = None
     reference_complete: bool = True
     parallel: int = 1
+    elsewhere: bool = False
     seconds: Mapping[str, float] = MappingProxyType({})
     _reference_latency: float = math.nan
     _reserving: Lock

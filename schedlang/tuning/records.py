@@ -78,7 +78,11 @@ def as_record(blank: Record, proposal: Proposal, measurement: Measurement) -> Re
         program_key=proposal.program_key,
         proposal=proposal.id,
         disturbance=measurement.disturbance,
-        provenance={**blank.provenance, **(PACKED_AHEAD if measurement.packed_ahead else {})},
+        provenance={
+            **blank.provenance,
+            **(PACKED_AHEAD if measurement.packed_ahead else {}),
+            **({"host": measurement.host} if measurement.host else {}),
+        },
     )
 
 

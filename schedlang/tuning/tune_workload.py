@@ -17,7 +17,7 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
-from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of, tune_islands
+from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, measurer_on
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
@@ -156,10 +156,8 @@ def tune(
     with ExitStack() as stack:
         call.open(stack, workload)
         if hosts is not None:
-            asked = given_of(call, network=False, space=given, search=search, measurer=measurer)
             used = stack.enter_context(as_hosts(hosts))
-            how = _NOT_STORED if database is None else STORED
-            return tune_islands(call, used, stack, workload, asked, progress, how, _KEPT)
+            call.measuring.lend(measurer_on(used, call, measurer))
         compared = call.measuring.problem.given()
         task = task_of_tune(workload, space, search, trials, seed, compared)
         run = TaskRun(task, call, stack, strategy)

@@ -148,6 +148,47 @@ class Given:
         return task if alone else _beside(task, number, count)
 
 
+def given_of(
+    call: Call,
+    *,
+    network: bool,
+    space: Space | None,
+    search: str | MakeStrategy | Strategy,
+    measurer: Any,
+) -> Given:
+    """Return what hosts need of a call, which was opened.
+
+    ValueError for a strategy that was made already, as each run makes its own; TypeError for a
+    measurer that was.
+    """
+    if isinstance(search, Strategy):
+        raise ValueError(
+            f"search: this {search.name!r} was made here, and hosts make searches of their own; "
+            "give its class, or a function that makes it"
+        )
+    made = hasattr(measurer, "measure") and not isinstance(measurer, type)
+    if measurer is not None and (made or not callable(measurer)):
+        raise TypeError(
+            f"measurer: with hosts, give a function that makes one on each host, f(target) -> "
+            f"Measurer, and no {type(measurer).__name__}"
+        )
+    return Given(
+        network=network,
+        target=call.target,
+        space=space,
+        search=search,
+        trials=call.trials,
+        seconds=None if not call.budget.limited else call.budget.seconds,
+        seed=call.seed,
+        batch=call.batch,
+        verify=call.verify,
+        transfer=call.transfer,
+        finals=call.finals,
+        compared=call.problem.given(),
+        make_measurer=measurer,
+    )
+
+
 def _beside(task: TunedTask, number: int, count: int) -> TunedTask:
     """Return a task whose search goes on beside others; only the first starts from the default."""
 

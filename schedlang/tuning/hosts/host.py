@@ -30,7 +30,8 @@ from schedlang.printed import first_line
 from schedlang.search import Strategy
 from schedlang.targets import measurer as kept_measurer
 from schedlang.targets import toolchain_key
-from schedlang.tuning.hosts.frames import deflate, inflate
+from schedlang.tuning.hosts.batches import MEASURE, UNSCHEDULED, Batch, measurements_frame
+from schedlang.tuning.hosts.frames import deflate, inflate, kind_of
 from schedlang.tuning.hosts.given import Given
 from schedlang.tuning.hosts.host_speed import machine_rate
 from schedlang.tuning.hosts.messages import (
@@ -65,7 +66,7 @@ def carry_out(order: bytes) -> bytes:
     It runs code that is in the order.
     """
     with _BUSY:
-        return _HOST.carry_out(Order.unpack(order)).pack()
+        return _HOST.carry_out(order_of(order)).pack()
 
 
 class Host:
@@ -82,7 +83,7 @@ class Host:
         """What this host is called: its machine and its process."""
         return f"{platform.node() or 'host'}/{os.getpid()}"
 
-    def carry_out(self, order: Order) -> HostReply:
+    def carry_out(self, order: Order | Batch) -> HostReply:
         """Carry out an order; errors of the call's own code are in the reply.
 
         OSError, MemoryError, TargetError and DatabaseError are this machine's, and are raised:
@@ -105,7 +106,7 @@ class Host:
             reply = HostReply(order.serial, FAILED, name, message=said)
         return replace(reply, rate=rate)
 
-    def _carry_out(self, order: Order) -> HostReply:
+    def _carry_out(self, order: Order | Batch) -> HostReply:
         if self.name in order.apart:
             raise HostError("it is set apart")
         if order.python != (here := platform.python_version().rpartition(".")[0]):
@@ -119,6 +120,8 @@ class Host:
             given.target.check_present()
         except TargetError as error:
             raise HostError(f"it is no {given.target.key}: {error}") from error
+        if isinstance(order, Batch):
+            return self._measure(order, given)
         opened = self._open(order, given, self._measurer(order.call, given))
         try:
             reply = opened.advance(order, self.name)
@@ -132,6 +135,31 @@ class Host:
         else:
             opened.close()
         return reply
+
+    def _measure(self, order: Batch, given: Given) -> HostReply:
+        """Measure what is in a batch."""
+        workload, _ = _kept(self._workloads, order.task, _read_task)
+        with ExitStack() as stack:
+            call = given.call(Database(), self._measurer(order.call, given), order.used)
+            call.open(stack)
+            found = call.measuring.machine_key
+            if found != order.target_key:
+                raise HostError(
+                    f"its measurer measures {found}, and the call is for another machine"
+                )
+            measurer = call.measuring.on(workload)
+            measurer.deadline = math.inf if order.seconds is None else SYSTEM.now() + order.seconds
+            measurer.best_so_far = order.best
+            try:
+                reply = _measured(order, measurer)
+            finally:
+                measurer.deadline = math.inf
+            return replace(
+                reply,
+                name=self.name,
+                verified=call.measuring.verified is not False,
+                seconds=call.budget.elapsed,
+            )
 
     def _open(self, order: Order, given: Given, measurer: Measurer) -> OpenRun:
         """Return the run of an order, as this process left it where no other host went on."""
@@ -264,6 +292,32 @@ class OpenRun:
     def close(self) -> None:
         """Forget it."""
         self._stack.close()
+
+
+def order_of(packed: bytes) -> Order | Batch:
+    """Read an order; HostError for anything else."""
+    return Order.unpack(packed) if kind_of(packed) in (SEARCH, FINALS) else Batch.unpack(packed)
+
+
+def _measured(order: Batch, measurer: Measurer) -> HostReply:
+    """Return what a measurer, bound to the program, finds out for a batch."""
+    reply = HostReply(order.serial, MEASURED, "")
+    if order.what == UNSCHEDULED:
+        latency = measurer.reference_latency
+        return replace(
+            reply,
+            message="\n".join(measurer.unreached),
+            unscheduled=latency if 0.0 < latency < math.inf else None,
+            complete=measurer.reference_complete,
+        )
+    candidates = order.candidates
+    if order.what == MEASURE:
+        found = list(measurer.checked(candidates))
+    else:
+        found = measurer.remeasure(
+            candidates, rounds=order.rounds, budget_seconds=order.budget_seconds
+        )
+    return replace(reply, records=measurements_frame(found))
 
 
 class _Silent:

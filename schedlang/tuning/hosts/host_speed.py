@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from schedlang.measurement.clock import SYSTEM
-from schedlang.tuning.hosts.messages import Order
+from schedlang.tuning.hosts.messages import GivenOrder
 
 # -- Hosts beside each other ----------------------------------------------------------------------
 
@@ -150,13 +150,15 @@ class UsualTimes:
         self._of_all: dict[str, deque[_Taken]]
         self._of_all = defaultdict(lambda: deque(maxlen=_REMEMBERED))
 
-    def see(self, order: Order, seconds: float) -> None:
+    def see(self, order: GivenOrder, seconds: float) -> None:
         """Take note of what an order took."""
-        taken = seconds, _size_of(order)
-        self._of_task[order.what, order.run.workload_key].append(taken)
+        taken = seconds, order.size
+        self._of_task[order.what, order.task_key].append(taken)
         self._of_all[order.what].append(taken)
 
-    def expected(self, under_way: Sequence[tuple[Order, float]]) -> Callable[[Order], float | None]:
+    def expected(
+        self, under_way: Sequence[tuple[GivenOrder, float]]
+    ) -> Callable[[GivenOrder], float | None]:
         """Return what says how many seconds an order should take; None while nothing is known.
 
         ``under_way`` are orders with the seconds up to now: which tasks are slow is not known until
@@ -164,7 +166,7 @@ class UsualTimes:
         """
         so_far: dict[str, list[_Taken]] = defaultdict(list)
         for order, seconds in under_way:
-            so_far[order.what].append((seconds, _size_of(order)))
+            so_far[order.what].append((seconds, order.size))
 
         @cache  # many hosts have slices of few tasks
         def seconds_of(what: str, task: str, size: int) -> float | None:
@@ -177,12 +179,7 @@ class UsualTimes:
             seconds = sorted(one * max(size / other, 1.0) for one, other in taken)
             return seconds[int(len(seconds) * part)]
 
-        return lambda order: seconds_of(order.what, order.run.workload_key, _size_of(order))
-
-
-def _size_of(order: Order) -> int:
-    """Return the number of trials of a slice; 1 for finals."""
-    return max(order.trials, 1)
+        return lambda order: seconds_of(order.what, order.task_key, order.size)
 
 
 # -- How fast a machine is now --------------------------------------------------------------------

@@ -23,8 +23,8 @@ from schedlang.tuning.hosts.messages import (
     MEASURED,
     REFUSED,
     UNTUNABLE,
+    GivenOrder,
     HostReply,
-    Order,
 )
 from schedlang.tuning.hosts.replies import Examine, Flight, WrongReply, cancel, read_reply
 
@@ -149,9 +149,9 @@ class Hosts:
         """Number of orders that are under way."""
         return len(self._flights)
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: GivenOrder) -> None:
         """Give an order to some host."""
-        order = replace(order, apart=list(self.judge.apart))
+        order = order.kept_from(list(self.judge.apart))
         flight = Flight(order, order.pack(), self.clock.now())
         if not self._flights:
             self._answered = self.clock.now()
@@ -160,14 +160,14 @@ class Hosts:
 
     def wait(
         self, until: float = math.inf, examine: Examine | None = None
-    ) -> list[tuple[Order, HostReply]]:
+    ) -> list[tuple[GivenOrder, HostReply]]:
         """Wait for a reply or more, until a moment of the clock at most; return them.
 
         ``examine`` raises HostError for a reply that is not to be believed.
         Orders whose hosts have died, and late ones, are given to others meanwhile. HostError where
         that does not help; what came before is returned first.
         """
-        found: list[tuple[Order, HostReply]] = []
+        found: list[tuple[GivenOrder, HostReply]] = []
         while self._flights and not found:
             if self._raised is not None:
                 raise self._raised
@@ -190,7 +190,7 @@ class Hosts:
         except HostError as error:
             self._raised = self._raised or error
 
-    def abandon(self) -> list[Order]:
+    def abandon(self) -> list[GivenOrder]:
         """Cancel what is under way, as far as the engine can; return the orders."""
         flights, self._flights, self._held, self._late = self._flights, {}, [], {}
         futures, self._of, self._gone = self._of, {}, set()
@@ -275,7 +275,7 @@ class Hosts:
 
     def _take(
         self, future: Future[bytes], examine: Examine | None
-    ) -> tuple[Order, HostReply] | None:
+    ) -> tuple[GivenOrder, HostReply] | None:
         """Return the reply of a future with its order; None where another host has to do it."""
         flight = self._of.pop(future, None)
         if flight is None:

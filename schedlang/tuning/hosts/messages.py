@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Protocol, Self
 
 from schedlang.database.parts import RunPart, records_from_json
 from schedlang.database.record import FinalsEntry, Record
@@ -27,7 +27,7 @@ from schedlang.tuning.hosts.frames import deflate, inflate, pack, printable, unp
 from schedlang.tuning.session.ending import Ending
 
 # Characters of a host's name, and bytes of what is new of a run; its state may be longer.
-_LONGEST_NAME, _LONGEST_PART = 200, 1 << 26
+_LONGEST_NAME, LONGEST_PART = 200, 1 << 26
 _LONGEST_MESSAGE = 8192
 # Seconds below which no sample is a latency, whatever the program is.
 _SHORTEST = 1e-10
@@ -40,6 +40,39 @@ SEARCH, FINALS = "search", "finals"
 MEASURED, UNTUNABLE, REFUSED, FAILED = "measured", "untunable", "refused", "failed"
 """How an order ended: as it should; its program cannot be tuned; by a host that is another machine
 than the call is for, or is set apart; by an error in the call's own code."""
+
+
+class GivenOrder(Protocol):
+    """What a host is to do: an ``Order`` of a slice, or a ``Batch`` of programs to measure."""
+
+    @property
+    def serial(self) -> int:
+        """Tells the reply to it from others."""
+
+    @property
+    def what(self) -> str:
+        """What kind it is of."""
+
+    @property
+    def task_key(self) -> str:
+        """Key of the workload."""
+
+    @property
+    def size(self) -> int:
+        """What it takes grows with this."""
+
+    @property
+    def used(self) -> float:
+        """Seconds that the call has used so far."""
+
+    def kept_from(self, names: Sequence[str]) -> Self:
+        """Return it as one that hosts of these names refuse."""
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+
+    def check(self, reply: HostReply) -> None:
+        """ValueError, TypeError, KeyError or DatabaseError for what is no reply to it."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +190,20 @@ class Order:
         "toolchain",
     )
 
+    @property
+    def task_key(self) -> str:
+        """Key of the workload."""
+        return self.run.workload_key
+
+    @property
+    def size(self) -> int:
+        """Number of trials of a slice; 1 for finals."""
+        return max(self.trials, 1)
+
+    def kept_from(self, names: Sequence[str]) -> Self:
+        """Return it as one that hosts of these names refuse."""
+        return replace(self, apart=names)
+
     def pack(self) -> bytes:
         """Return it as bytes."""
         header = {
@@ -193,6 +240,44 @@ class Order:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise HostError(f"this is no order: {error!r:.200}") from error
+
+    def check(self, reply: HostReply) -> None:
+        """ValueError, TypeError, KeyError or DatabaseError for what is no reply to it."""
+        part, run = reply.part, self.run
+        if part is None:
+            raise ValueError("it has no part of the run")
+        keys = run.workload_key, run.target_key, run.toolchain_key
+        found = {(one.workload_key, one.target_key, one.toolchain_key) for one in part.records}
+        if found - {keys}:
+            raise ValueError("a record of another program, machine or toolchain")
+        _check_records(part.records)
+        new = {-1 - place for place in range(len(part.records))}
+        known = {number for block in self.blocks for number in block.ids} | new
+        if reply.saved and not is_readable(reply.saved):
+            raise ValueError("the state of its search is none")
+        state = replace(part.run, state=reply.saved)
+        named = {*reply.told, *(one.record_id for one in part.finals), *mentioned(state)}
+        if not named <= known:
+            raise ValueError("it names records that were not sent")
+        if self.what == FINALS:
+            ending = Ending.from_json(part.run.outcome)
+            _check_finals(part.finals)
+            check_latencies(chain.from_iterable(ending.finals.values()))
+        elif part.finals or (part.run.outcome and not run.outcome):
+            raise ValueError("a search has no finals, and no outcome")
+        if any(one.record_id not in new for one in part.details.trials):
+            raise ValueError("details of a record that it did not measure")
+        if any(one.worker >= WORKERS_OF_A_HOST for one in part.details.trials):
+            raise ValueError(f"a host has at most {WORKERS_OF_A_HOST} workers")
+        if part.run.known and part.run.known not in known:
+            raise ValueError(f"a run that knows up to record {part.run.known}")
+        if not 0 <= part.run.state_asks <= len(self.asks) + len(part.asks):
+            raise ValueError(f"a state after {part.run.state_asks} asks")
+        if len(reply.told) > sum(one.size for one in (*self.asks, *part.asks)) + len(known):
+            raise ValueError("its search was told of more than it was asked for")
+        for ask in part.asks:
+            if not 1 <= ask.size <= _LARGEST_ASK or not 0.0 <= ask.seconds < math.inf:
+                raise ValueError(f"an ask of {ask.size} after {ask.seconds} s")
 
 
 @dataclass(frozen=True)
@@ -283,17 +368,17 @@ class HostReply:
             if header["rate"] < 0.0 or header["seconds"] < 0.0:
                 raise ValueError("rate and seconds are not negative")
             if header["unscheduled"] is not None:
-                _check_latencies([header["unscheduled"]])
+                check_latencies([header["unscheduled"]])
             header["token"] = header["token"][:_LONGEST_NAME]
             lines = header["message"][:_LONGEST_MESSAGE].split("\n")
             header["message"] = "\n".join(printable(line, "") for line in lines)
             part, records, state = frames
             found = None
             if part:
-                new = records_from_json(inflate(records, _LONGEST_PART))
+                new = records_from_json(inflate(records, LONGEST_PART))
                 if [one.id for one in new] != [-1 - place for place in range(len(new))]:
                     raise ValueError("records are numbered -1, -2, ..., each once")
-                found = RunPart.from_json(inflate(part, _LONGEST_PART), new)
+                found = RunPart.from_json(inflate(part, LONGEST_PART), new)
             plain = {name: header[name] for name in cls._PLAIN}
             return cls(**plain, part=found, records=records, state=state)
         except (KeyError, TypeError, ValueError, DatabaseError, HostError) as error:
@@ -304,8 +389,8 @@ class HostReply:
         """The state of the search, as text; HostError where it is damaged, or too long."""
         return inflate(self.state) if self.state else ""
 
-    def check(self, order: Order, seconds: float = math.inf) -> None:
-        """HostError unless it is a reply to an order: it names that, and records that were sent.
+    def check(self, order: GivenOrder, seconds: float = math.inf) -> None:
+        """HostError unless it is a reply to an order: it names that, and what was sent.
 
         ``seconds`` are over since the order went out: no host has spent more on it.
         """
@@ -314,50 +399,13 @@ class HostReply:
         if self.how != MEASURED:
             return
         try:
-            self._check(order)
+            order.check(self)
             asks = () if self.part is None else self.part.asks
             spent = max([self.seconds, *(one.seconds - order.used for one in asks)])
             if spent > seconds + _CLOCKS:
                 raise ValueError(f"it says that {spent:.3g} s went by, of {seconds:.3g}")
         except (ValueError, TypeError, KeyError, DatabaseError) as error:
             raise HostError(f"this is no reply to the order: {error!s:.200}") from error
-
-    def _check(self, order: Order) -> None:
-        part, run = self.part, order.run
-        if part is None:
-            raise ValueError("it has no part of the run")
-        keys = run.workload_key, run.target_key, run.toolchain_key
-        found = {(one.workload_key, one.target_key, one.toolchain_key) for one in part.records}
-        if found - {keys}:
-            raise ValueError("a record of another program, machine or toolchain")
-        _check_records(part.records)
-        new = {-1 - place for place in range(len(part.records))}
-        known = {number for block in order.blocks for number in block.ids} | new
-        if self.saved and not is_readable(self.saved):
-            raise ValueError("the state of its search is none")
-        state = replace(part.run, state=self.saved)
-        named = {*self.told, *(one.record_id for one in part.finals), *mentioned(state)}
-        if not named <= known:
-            raise ValueError("it names records that were not sent")
-        if order.what == FINALS:
-            ending = Ending.from_json(part.run.outcome)
-            _check_finals(part.finals)
-            _check_latencies(chain.from_iterable(ending.finals.values()))
-        elif part.finals or (part.run.outcome and not run.outcome):
-            raise ValueError("a search has no finals, and no outcome")
-        if any(one.record_id not in new for one in part.details.trials):
-            raise ValueError("details of a record that it did not measure")
-        if any(one.worker >= WORKERS_OF_A_HOST for one in part.details.trials):
-            raise ValueError(f"a host has at most {WORKERS_OF_A_HOST} workers")
-        if part.run.known and part.run.known not in known:
-            raise ValueError(f"a run that knows up to record {part.run.known}")
-        if not 0 <= part.run.state_asks <= len(order.asks) + len(part.asks):
-            raise ValueError(f"a state after {part.run.state_asks} asks")
-        if len(self.told) > sum(one.size for one in (*order.asks, *part.asks)) + len(known):
-            raise ValueError("its search was told of more than it was asked for")
-        for ask in part.asks:
-            if not 1 <= ask.size <= _LARGEST_ASK or not 0.0 <= ask.seconds < math.inf:
-                raise ValueError(f"an ask of {ask.size} after {ask.seconds} s")
 
 
 def _check_records(records: Sequence[Record]) -> None:
@@ -368,7 +416,7 @@ def _check_records(records: Sequence[Record]) -> None:
     now = time.time()
     for one in records:
         if one.ok:
-            _check_latencies(one.samples)
+            check_latencies(one.samples)
         if abs(one.created - now) > _DAY:
             raise ValueError("a record of another day")
         text = one.trace_json
@@ -386,14 +434,14 @@ def _check_finals(finals: Sequence[FinalsEntry]) -> None:
     held = {one.held for one in finals}
     if len({one.record_id for one in finals}) < len(finals) or len(held) > 1:
         raise ValueError("finals of one moment have each program once")
-    _check_latencies(sample for one in finals for sample in one.samples)
+    check_latencies(sample for one in finals for sample in one.samples)
     if sorted(one.place for one in finals) != [*range(len(finals))]:
         raise ValueError("finals have places 0, 1, ...")
     if any(abs(moment - time.time()) > _DAY for moment in held):
         raise ValueError("finals of another day")
 
 
-def _check_latencies(samples: Iterable[float]) -> None:
+def check_latencies(samples: Iterable[float]) -> None:
     """ValueError for samples in seconds of which one is too short for any machine."""
     if (least := min(samples, default=math.inf)) < _SHORTEST:
         raise ValueError(f"{least!r} s is no latency: no machine calls a function so fast")

@@ -22,13 +22,20 @@ from schedlang.errors import HostError, SchedlangError, ordinary, users_code
 from schedlang.language.schedule import Trace
 from schedlang.targets.roofline import shortest_time
 from schedlang.tuning.hosts.hosted_run import HostedRun
-from schedlang.tuning.hosts.messages import FINALS, MEASURED, HostReply, Order, what_is_measured
+from schedlang.tuning.hosts.messages import (
+    FINALS,
+    MEASURED,
+    GivenOrder,
+    HostReply,
+    Order,
+    what_is_measured,
+)
 from schedlang.tuning.session import Call
 from schedlang.tuning.session.ending import Ending
 
 # -- An order that is under way, and the reply that comes of it -----------------------------------
 
-Examine = Callable[[Order, HostReply], None]
+Examine = Callable[[GivenOrder, HostReply], None]
 """HostError for a reply that is not to be believed, of what is known besides its order."""
 
 
@@ -41,7 +48,7 @@ class Flight:
     else takes it.
     """
 
-    order: Order
+    order: GivenOrder
     packed: bytes
     began: float
     sent: float = 0.0
@@ -68,7 +75,7 @@ class WrongReply(HostError):
 
 
 def read_reply(
-    future: Future[bytes], order: Order, seconds: float, examine: Examine | None
+    future: Future[bytes], order: GivenOrder, seconds: float, examine: Examine | None
 ) -> HostReply:
     """Return the reply of a future that is done, to an order that went out so long ago.
 

@@ -84,8 +84,7 @@ class Call:
         # Hosts make measurers of their own, with this function if there is one.
         self._measurer = None if self.elsewhere else given["measurer"]
         self._made_by = given["measurer"] if self.elsewhere else None
-        stored_in = given["database"]
-        self.stored_in = Database() if self.elsewhere and stored_in is None else stored_in
+        self.stored_in = given["database"]
         compared = ("inputs", "tolerance", "reference")
         self._compared: dict[str, Any] = {name: given.get(name) for name in compared}
         clock = getattr(given.get("hosts"), "clock", clock_of(self._measurer))
@@ -224,6 +223,10 @@ class Measuring:
                 bind_to_call(measurer, workload, problem or self.problem)
             self._bound = workload if problem is None else None
         return measurer
+
+    def lend(self, measurer: Measurer) -> None:
+        """Measure with this one, which measures as the target's own would: on hosts."""
+        self._measurer, self._bound = measurer, None
 
     def unbind(self) -> None:
         """Forget what the measurer is bound to: others have used it meanwhile."""

@@ -81,7 +81,7 @@ def result_of(
         interrupted=interrupted,
         unreached=tuple(run.unreached),
         at_fault=run.at_fault,
-        core_use=run.cores.use(),
+        core_use=None if run.cores is None else run.cores.use(),
         _history=history,
     )
     ended = replace(history.run, outcome=ending_of(run, result).to_json())

@@ -60,7 +60,7 @@ class TuningRun:
     pace: how fast it measures, and which time ended its search.
     unscheduled: the unscheduled program.
     recorder: notes when and where the trials were measured.
-    cores: reads what other programs use of this machine's cores.
+    cores: reads what other programs use of this machine's cores; None where others measure.
     at_fault: what the first wrong result is the fault of; empty where that is not known.
     """
 
@@ -93,7 +93,7 @@ class TuningRun:
         self.restart_pace()
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
         self.recorder = RunRecorder(state, database, budget.clock)
-        self.cores = CoreWatch()
+        self.cores = None if measurer.elsewhere else CoreWatch()
         self._run = run or new_run(blank, "", 0)
         # What resuming took is not part of this call.
         self._model_seconds = self._model_seconds_so_far()

@@ -1,0 +1,229 @@
+"""Candidates that a host measures: the order, and the measurements that come back.
+
+A ``Batch`` needs nothing of a search: programs go out, and what they take comes back. So one search
+measures on many hosts, and a host that takes one knows nothing of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from schedlang.database.sqlite.rows import read_json
+from schedlang.errors import HostError
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.clock import WORKERS_OF_A_HOST, Phase
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement.disturbance import Disturbance
+from schedlang.tuning.hosts.frames import deflate, inflate, pack, unpack
+from schedlang.tuning.hosts.messages import LONGEST_PART, HostReply, check_latencies
+from schedlang.tvm.program import from_json, to_json
+
+MEASURE, COMPARE, UNSCHEDULED = "measure", "compare", "unscheduled"
+"""What a host does with the programs of a batch: measures each, times them against each other, or
+times the unscheduled program, of which the batch has none."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Programs for a host to measure.
+
+    Attributes
+    ----------
+    serial: tells the reply to it from others.
+    what: ``MEASURE``, ``COMPARE`` or ``UNSCHEDULED``.
+    call: what all orders of a call have in common, pickled.
+    task: the program before scheduling, deflated JSON; task_key is the workload's.
+    target_key: what the host's measurer has to measure for.
+    ids: of the candidates.
+    programs: theirs, deflated.
+    best: lowest latency so far, in seconds; None where nothing is known.
+    seconds: until the measurer's deadline; None for no deadline.
+    rounds, budget_seconds: as ``Measurer.remeasure`` takes them.
+    used: seconds that the call has used so far.
+    apart, python, toolchain: as in ``Order``.
+    """
+
+    serial: int
+    what: str
+    call: bytes = field(repr=False)
+    task: bytes = field(repr=False)
+    task_key: str
+    target_key: str
+    ids: Sequence[int] = ()
+    programs: Sequence[bytes] = field(default=(), repr=False)
+    best: float | None = None
+    seconds: float | None = None
+    rounds: int = ROUNDS
+    budget_seconds: float = BUDGET_SECONDS
+    used: float = 0.0
+    apart: Sequence[str] = ()
+    python: str = platform.python_version().rpartition(".")[0]
+    toolchain: str = ""
+
+    _PLAIN: ClassVar[tuple[str, ...]] = (
+        "serial",
+        "what",
+        "task_key",
+        "target_key",
+        "ids",
+        "best",
+        "seconds",
+        "rounds",
+        "budget_seconds",
+        "used",
+        "apart",
+        "python",
+        "toolchain",
+    )
+
+    @property
+    def size(self) -> int:
+        """What it takes grows with this."""
+        return max(len(self.ids), 1)
+
+    def kept_from(self, names: Sequence[str]) -> Self:
+        """Return it as one that hosts of these names refuse."""
+        return replace(self, apart=names)
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        header = {name: getattr(self, name) for name in self._PLAIN}
+        return pack(header, [self.call, self.task, *self.programs])
+
+    @classmethod
+    def unpack(cls, message: bytes) -> Batch:
+        """Read what ``pack`` returned; HostError for anything else."""
+        header, frames = unpack(message)
+        try:
+            call, task, *programs = frames
+            plain = {name: header[name] for name in cls._PLAIN}
+            return cls(call=call, task=task, programs=programs, **plain)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HostError(f"this is no batch: {error!r:.200}") from error
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The programs to measure."""
+        texts = map(inflate, self.programs)
+        return [Candidate(k, from_json(text)) for k, text in zip(self.ids, texts, strict=True)]
+
+    def check(self, reply: HostReply) -> None:
+        """ValueError, TypeError or HostError unless a reply has what was asked for.
+
+        Fewer measurements come where the batch has a deadline.
+        """
+        if reply.part is not None or reply.state or reply.told:
+            raise ValueError("it has a part of a run, and no run was sent")
+        if self.what == UNSCHEDULED:
+            return
+        found = measurements_of(reply)
+        ids = [one.id for one in found]
+        if len({*ids}) < len(ids) or not {*ids} <= {*self.ids}:
+            raise ValueError("it measured what was not sent, or a candidate twice")
+        if len(ids) < len(self.ids) and self.seconds is None:
+            raise ValueError(f"it measured {len(ids)} of {len(self.ids)} candidates")
+        for one in found:
+            check_latencies(one.samples)
+            workers = {one.worker or 0, *(phase.worker or 0 for phase in one.phases)}
+            if max(workers) >= WORKERS_OF_A_HOST:
+                raise ValueError(f"a host has at most {WORKERS_OF_A_HOST} workers")
+
+
+def program_frame(candidate: Candidate) -> bytes:
+    """Return the program of a candidate as it is sent."""
+    return deflate(to_json(candidate.module))
+
+
+# -- Measurements as they come back ---------------------------------------------------------------
+
+_NUMBER = (int, float)
+# A row: id, status, samples, message, stderr, verified, seconds of building and of running, whether
+# weights were packed ahead, disturbance, worker, phases.
+_ROW: tuple[tuple[type, ...], ...] = (
+    (int,),
+    (str,),
+    (list,),
+    (str,),
+    (str,),
+    (bool,),
+    _NUMBER,
+    _NUMBER,
+    (bool,),
+    (list, type(None)),
+    (int, type(None)),
+    (list,),
+)
+
+
+def measurements_frame(found: Sequence[Measurement]) -> bytes:
+    """Return measurements as they are sent."""
+    return deflate(json.dumps([_row(one) for one in found]))
+
+
+def _row(one: Measurement) -> list[Any]:
+    return [
+        one.id,
+        str(one.status),
+        one.samples,
+        one.message,
+        one.stderr,
+        one.verified,
+        one.build_seconds,
+        one.run_seconds,
+        one.packed_ahead,
+        None if one.disturbance is None else astuple(one.disturbance),
+        one.worker,
+        one.phases,
+    ]
+
+
+def measurements_of(reply: HostReply) -> list[Measurement]:
+    """Return the measurements of a reply; ValueError, TypeError or HostError for anything else."""
+    if not reply.records:
+        return []
+    rows = read_json(inflate(reply.records, LONGEST_PART))
+    if not isinstance(rows, list):
+        raise TypeError("expected a list of measurements")
+    return [_measurement(row) for row in rows]
+
+
+def _measurement(row: Any) -> Measurement:
+    if not isinstance(row, list) or len(row) != len(_ROW):
+        raise TypeError("this is no measurement")
+    for value, kinds in zip(row, _ROW, strict=True):
+        if type(value) not in kinds:
+            raise TypeError(f"a measurement has a {type(value).__name__} in the wrong place")
+    number, status, samples, message, stderr, verified, build, run, packed, *rest = row
+    disturbance, worker, phases = rest
+    if min(build, run) < 0.0 or not math.isfinite(build + run):
+        raise ValueError("seconds are not negative")
+    return Measurement(
+        number,
+        Status(status),
+        _numbers(samples),
+        message,
+        stderr,
+        verified,
+        float(build),
+        float(run),
+        packed,
+        None if disturbance is None else _disturbance(disturbance),
+        worker,
+        tuple(Phase(*phase) for phase in phases),
+    )
+
+
+def _numbers(given: list[Any]) -> tuple[float, ...]:
+    if any(type(one) not in _NUMBER for one in given):
+        raise TypeError("expected numbers")
+    return tuple(map(float, given))
+
+
+def _disturbance(given: list[Any]) -> Disturbance:
+    undisturbed, disturbed, low, high = _numbers(given)
+    return Disturbance(int(undisturbed), int(disturbed), low, high)

@@ -1,0 +1,215 @@
+"""``tune(hosts=)``: one search, whose candidates are measured on many hosts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from schedlang.database.programs import program_text
+from schedlang.errors import HostError, WorkloadError
+from schedlang.measurement import Candidate, Measurement, Measurer
+from schedlang.measurement.clock import WORKERS_OF_A_HOST
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
+from schedlang.targets import toolchain_key
+from schedlang.targets.roofline import shortest_time
+from schedlang.tuning.hosts.batches import (
+    COMPARE,
+    MEASURE,
+    UNSCHEDULED,
+    Batch,
+    measurements_of,
+    program_frame,
+)
+from schedlang.tuning.hosts.given import Given, MakeMeasurer, given_of
+from schedlang.tuning.hosts.host import task_text
+from schedlang.tuning.hosts.hosts import Hosts
+from schedlang.tuning.hosts.messages import UNTUNABLE, GivenOrder, HostReply
+from schedlang.tuning.session import Call
+from schedlang.workloads.workload import Workload
+
+# Candidates that a host works on at once, as far as is known here: it builds some while one runs.
+_EACH = 4
+# Most candidates of an order: of a batch for few hosts, each gets several orders.
+_MOST = 16
+# Seconds after a deadline in which hosts tell what they have measured by then.
+_GRACE = 2.0
+# A winner that is this many times as fast as what other hosts have measured is timed by another.
+_TOO_FAST = 2.0
+
+
+class HostsMeasurer(Measurer):
+    """Measures candidates on hosts.
+
+    Parameters
+    ----------
+    hosts: take the batches.
+    given: the call, as hosts need it.
+    machine_key: of the machine that the call is for.
+    verified: whether results are compared, as the call says.
+    """
+
+    elsewhere = True
+
+    def __init__(self, hosts: Hosts, given: Given, machine_key: str, *, verified: bool) -> None:
+        self._hosts, self._given, self._verified = hosts, given, verified
+        self.clock, self.machine_key = hosts.clock, machine_key
+        self._packed, self._began = given.pack(), hosts.clock.now()
+        self._serials = itertools.count(1)
+        self._unreached: Sequence[str] = ()
+        self._doubted = False
+
+    def bind(self, workload: Workload) -> None:
+        """Measure candidates of ``workload`` from now on."""
+        super().bind(workload)
+        self._task = task_text(workload, program_text(workload), moves_data=False)
+        # The lowest latency that each host has measured.
+        self._fastest: dict[str, float] = {}
+        self._doubted = False
+        # Seconds below which no latency is believed.
+        self._shortest = shortest_time(workload, self._given.target)
+
+    @property
+    def parallel(self) -> int:  # type: ignore[override]
+        """Number of candidates that hosts work on at the same time."""
+        return _EACH * self._hosts.at_once
+
+    @property
+    def unreached(self) -> Sequence[str]:
+        """Sides of the unscheduled program's branches that no inputs take, as hosts tell."""
+        return self._unreached
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        """Yield one measurement for each candidate, in the order in which they come back."""
+        each = math.ceil(len(candidates) / (2 * self._hosts.at_once))
+        each = min(max(each, 1), _MOST)
+        parts = deque(candidates[k : k + each] for k in range(0, len(candidates), each))
+        try:
+            while (parts and self.clock.now() < self.deadline) or self._hosts.flying:
+                while parts and self._hosts.free and self.clock.now() < self.deadline:
+                    self._hosts.submit(self._batch(MEASURE, parts.popleft()))
+                replies = self._hosts.wait(self.deadline + _GRACE, self._examine)
+                if not replies and self.clock.now() >= self.deadline + _GRACE:
+                    return
+                for _, reply in replies:
+                    for measurement in self._taken(reply):
+                        if measurement.ok:
+                            self._note(measurement, reply.name)
+                        yield measurement
+        finally:
+            self._hosts.abandon()
+
+    def remeasure(
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int = ROUNDS,
+        budget_seconds: float = BUDGET_SECONDS,
+    ) -> list[Measurement]:
+        """Have one host time a few candidates against each other, see ``Measurer.remeasure``."""
+        batch = replace(
+            self._batch(COMPARE, candidates), rounds=rounds, budget_seconds=budget_seconds
+        )
+        reply = self._ask(batch)
+        found = {} if reply is None else {one.id: one for one in self._taken(reply)}
+        return [found[one.id] for one in candidates] if found else []
+
+    def _time_reference(self) -> float:
+        reply = self._ask(self._batch(UNSCHEDULED, ()))
+        if reply is None:
+            return math.nan
+        self._unreached = tuple(filter(None, reply.message.splitlines()))
+        self.reference_complete = reply.complete
+        return math.nan if reply.unscheduled is None else reply.unscheduled
+
+    def _batch(self, what: str, candidates: Sequence[Candidate]) -> Batch:
+        left = self.deadline - self.clock.now()
+        return Batch(
+            next(self._serials),
+            what,
+            self._packed,
+            self._task,
+            self.workload.key,
+            self.machine_key,
+            [one.id for one in candidates],
+            [program_frame(one) for one in candidates],
+            best=self.best_so_far,
+            seconds=None if math.isinf(left) else max(left, 0.0),
+            used=self.clock.now() - self._began,
+            toolchain=toolchain_key(),
+        )
+
+    def _ask(self, batch: Batch) -> HostReply | None:
+        """Return the reply to a batch that one host takes; None where the deadline comes first."""
+        self._hosts.submit(batch)
+        try:
+            while self.clock.now() < self.deadline + _GRACE:
+                for _, reply in self._hosts.wait(self.deadline + _GRACE, self._examine):
+                    return self._checked(reply)
+            return None
+        finally:
+            self._hosts.abandon()
+
+    # -- replies ---------------------------------------------------------------------------------
+
+    def _checked(self, reply: HostReply) -> HostReply:
+        if reply.how == UNTUNABLE:
+            raise WorkloadError(f"{self.workload.name}: {reply.message}")
+        return reply
+
+    def _taken(self, reply: HostReply) -> Iterator[Measurement]:
+        """Yield the measurements of a reply, with the host that made them."""
+        name = self._checked(reply).name
+        first = self._hosts.judge.number(name) * WORKERS_OF_A_HOST
+        for one in measurements_of(reply):
+            phases = tuple(
+                phase if phase.worker is None else phase._replace(worker=first + phase.worker)
+                for phase in one.phases
+            )
+            yield replace(one, worker=first + (one.worker or 0), phases=phases, host=name)
+
+    def _note(self, measurement: Measurement, host: str) -> None:
+        self._note_best(measurement)
+        known = self._fastest.get(host, math.inf)
+        self._fastest[host] = min(known, measurement.latency)
+
+    def _examine(self, order: GivenOrder, reply: HostReply) -> None:
+        """HostError for a reply that says what cannot be, of what is known here."""
+        found = [one for one in measurements_of(reply) if one.ok]
+        if self._given.measures_itself:
+            self._examine_own(reply, found)
+        if order.what != COMPARE or not found:
+            return
+        least = min(one.latency for one in found)
+        elsewhere = [seconds for host, seconds in self._fastest.items() if host != reply.name]
+        if not self._doubted and least * _TOO_FAST < min(elsewhere, default=0.0):
+            self._doubted = True
+            raise HostError(
+                f"its winner takes {least:.3g} s, less than half of what other hosts have "
+                "measured: another one times it as well"
+            )
+
+    def _examine_own(self, reply: HostReply, found: Sequence[Measurement]) -> None:
+        """HostError for what the target's own measurer does not say."""
+        if not reply.verified and self._verified:
+            raise HostError("it has not compared results, and the call says to")
+        least = min(chain.from_iterable(one.samples for one in found), default=math.inf)
+        if least < self._shortest:
+            raise HostError(
+                f"a call took {least:.3g} s, and its arithmetic takes this target more than "
+                f"{self._shortest:.3g} s"
+            )
+
+
+def measurer_on(hosts: Hosts, call: Call, make_measurer: MakeMeasurer | Any) -> HostsMeasurer:
+    """Return what measures on hosts for a call of ``tune``, which was opened.
+
+    ``make_measurer`` makes the measurer of a host; None for the target's own. TypeError for one
+    that was made already.
+    """
+    given = given_of(call, network=False, space=None, search="auto", measurer=make_measurer)
+    key, verified = call.measuring.machine_key, call.measuring.verified is not False
+    return HostsMeasurer(hosts, given, key, verified=verified)

@@ -135,13 +135,6 @@ class Strategy(ABC):
         apply is refused like any other draw.
         """
 
-    def stand_beside(self, number: int, count: int) -> None:  # noqa: B027 - not every search can
-        """Propose other programs than equal searches with other seeds, which go on beside it.
-
-        ``number`` is that of this search, from 0, of ``count``. Called before the first ``ask``. By
-        default nothing changes: the seed sees to that.
-        """
-
     @property
     @abstractmethod
     def finished(self) -> str | None:

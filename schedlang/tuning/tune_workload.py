@@ -17,7 +17,7 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
-from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, measurer_on
+from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, measure_on
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
@@ -157,7 +157,7 @@ def tune(
         call.open(stack, workload)
         if hosts is not None:
             used = stack.enter_context(as_hosts(hosts))
-            call.measuring.lend(measurer_on(used, call, measurer))
+            measure_on(used, call, workload, measurer)
         compared = call.measuring.problem.given()
         task = task_of_tune(workload, space, search, trials, seed, compared)
         run = TaskRun(task, call, stack, strategy)

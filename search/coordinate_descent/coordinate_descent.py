@@ -193,12 +193,6 @@ class CoordinateDescent(StrategyBase):
         self._starts.put_first(traces)
         self._starts_left += len(traces)
 
-    def stand_beside(self, number: int, count: int) -> None:
-        """Take moves in another order than the others; only the first starts at the origin."""
-        self._line_searches.beside = number, count
-        if number:
-            self._starts.leave_origin()
-
     # -- starts ----------------------------------------------------------------------------------
 
     @property

@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
-from zlib import crc32
 
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.line_search import AwaitedPoint, LineSearch
 from schedlang.search.coordinate_descent.models import Move, ProgramModel, StepModel, take
-from schedlang.search.gradient_boosting import site_values
 from schedlang.search.program_builder import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.strategy import Proposal
@@ -37,7 +35,6 @@ class LineSearches:
     ----------
     converged: how many ended at a point without a faster neighbour, or that another had visited.
     measured: every outcome that was told, by id.
-    beside: number of this search, and of all that descend beside each other.
     """
 
     def __init__(
@@ -51,7 +48,6 @@ class LineSearches:
     ) -> None:
         self.converged = 0
         self.measured: dict[int, Measurement] = {}
-        self.beside = 0, 1
         self._space = space
         self._proposals = proposals
         self._step_model = step_model
@@ -163,22 +159,19 @@ class LineSearches:
         As many as the model of programs compares. Line searches that have neither moves nor pending
         proposals have converged: they end.
         """
-        count, (number, beside) = self._program_model.compared, self.beside
+        count = self._program_model.compared
         found: list[tuple[float, LineSearch, Move]] = []
         for line in list(self._open):
             if line.id not in self.measured:
                 continue
-            offers = list(islice(line.offers(self._step_model, most_loss), max(count, beside)))
+            offers = list(islice(line.offers(self._step_model, most_loss), count))
             latency = math.log(self.measured[line.id].latency)
             found += [(latency + gain, line, move) for move, gain in offers]
             if not offers and not line.awaited:
                 self._step_model.screened += line.skipped(self._step_model)
                 self._end(line)
         found.sort(key=lambda one: one[0])
-        promising = [(line, move) for _, line, move in found]
-        if beside > 1:
-            promising = _in_turn(promising, number, beside)
-        return promising[:count]
+        return [(line, move) for _, line, move in found[:count]]
 
     def _follow(self, line: LineSearch) -> bool:
         """Go on to the best point that a line search knows of; return whether its start failed."""
@@ -218,18 +211,3 @@ class LineSearches:
         self._visited = {int(id): None for id in stored["visited"]}
         self.converged = int(stored["converged"])
         self.measured = {told.id: told.measurement for told in self._proposals.told}
-
-
-def _in_turn(promising: Sequence[_Offer], number: int, count: int) -> list[_Offer]:
-    """Return moves in an order in which searches beside each other take different ones.
-
-    Of each ``count`` moves in a row, every search begins with another one.
-    """
-
-    def turn(offer: _Offer) -> int:
-        line, move = offer
-        values = {**site_values(line.trace), **{step.site: step.decision for step in move}}
-        return (crc32(repr(sorted(values.items())).encode()) + number) % count
-
-    parts = (promising[place : place + count] for place in range(0, len(promising), count))
-    return [one for part in parts for one in sorted(part, key=turn)]

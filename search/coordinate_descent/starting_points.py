@@ -152,11 +152,6 @@ class StartingPoints:
         """Give these before all others."""
         self._given[:0] = traces
 
-    def leave_origin(self) -> None:
-        """Draw from the prior instead of giving its origin."""
-        self._draws_left += self._at_origin
-        self._at_origin = False
-
     def next(self) -> Program | None:
         """Make the next one; ``None``, and a rejection, if it cannot become a program."""
         if not self._given and not self._at_origin:

@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 
 from schedlang.database import Record
+from schedlang.database.programs import program_text
 from schedlang.errors import SpaceError, WorkloadError
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.network_session import FEWEST, LEAST_FINALS, Session, finals_seconds
 from schedlang.networks.tuning.network_tasks import SharedTask, SlicedTask, shares_of
 from schedlang.search.tasks import TaskProgress, TaskScheduler
-from schedlang.tuning.hosts import Driving, Given, Hosts, Islands, islands_of
+from schedlang.tuning.hosts import Driving, Given, HostedRun, Hosts, task_text
 from schedlang.tuning.hosts.messages import UNTUNABLE, HostReply, Order
-from schedlang.tuning.hosts.tune_islands import Telling
+from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.records import as_measurement
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call
+from schedlang.tuning.session.callbacks import Watch
+from schedlang.tuning.session.resume import RunState
 from schedlang.tuning.session.tasks import why_untunable
-
-# Most hosts that search one task, as a multiple of what each of as many tasks could have.
-PER_TASK = 2
 
 
 class HostedTask(SlicedTask):
-    """A task whose slices hosts take, several at a time.
+    """A task whose slices hosts take, one after the other.
 
     Parameters
     ----------
     shared: the task, and how often networks call it.
-    islands: its runs.
+    run: of the task.
     call: of the session.
 
     Attributes
     ----------
-    islands: as given.
+    run: as given.
     """
 
-    _run: Islands  # type: ignore[assignment]
-
-    def __init__(self, shared: SharedTask, islands: Islands, call: Call) -> None:
-        super().__init__(shared, islands, call.is_final)  # type: ignore[arg-type]
-        self.islands = islands
+    def __init__(self, shared: SharedTask, run: HostedRun, call: Call) -> None:
+        super().__init__(shared, run, call.is_final)
+        self.run = run
         self._call = call
-        self._telling: Telling | None = None
+        self._watch: Watch | None = None
+        self._compared = False
         self._earlier_count = 0
 
     def progress_if(self, able: bool) -> TaskProgress:
@@ -53,7 +52,7 @@ class HostedTask(SlicedTask):
         Unless it is ``able`` to begin another slice, it counts as finished.
         """
         finished = bool(self.finished or self.failed) or not able
-        return self._progress_after(self.trials + self.islands.planned, finished)
+        return self._progress_after(self.trials + self.run.planned, finished)
 
     def is_ready(self, trials: int) -> bool:
         """Whether a slice of it needs a host; opened first.
@@ -64,15 +63,15 @@ class HostedTask(SlicedTask):
         self._begin()
         if self.failed:
             return False
-        stored = self.islands.trials
-        if self.trials < stored and not self.islands.planned:
+        stored = self.run.trials
+        if self.trials < stored and not self.run.planned:
             self._reach(min(self.trials + trials, stored))
             return False
-        if self._exhausted or self.islands.exhausted:
+        if self._exhausted or self.run.exhausted:
             self.finished = self.finished or "the search has nothing left"
             return False
-        if self._telling is not None and self._telling.reason:
-            self.finished = self._telling.reason
+        if self._watch is not None and self._watch.reason:
+            self.finished = self._watch.reason
             return False
         return True
 
@@ -82,18 +81,18 @@ class HostedTask(SlicedTask):
             return
         try:
             self._open()
-            self._earlier_count = len(self.islands.records)
-            self._telling = Telling(self._call, self.islands)
+            self._earlier_count = len(self.run.records)
+            self._watch = self._made_watch()
         except (WorkloadError, SpaceError) as error:
             self.failed = why_untunable(error)
 
     def reach_stored(self) -> None:
         """Count what earlier calls have measured, where the search ended before."""
         with suppress(WorkloadError, SpaceError):
-            if not self.failed and self.islands.is_known:
+            if not self.failed and self.run.is_known:
                 self._begin()
-        if self.islands.trials > self.trials:
-            self._reach(self.islands.trials)
+        if self.run.trials > self.trials:
+            self._reach(self.run.trials)
 
     def _reach(self, trials: int) -> None:
         self.trials = trials
@@ -106,26 +105,44 @@ class HostedTask(SlicedTask):
         if reply.how == UNTUNABLE:
             self.failed = reply.message
             return
-        self._unscheduled = self.islands.unscheduled_latency
+        self._unscheduled = self.run.unscheduled_latency
         if new is None:
             return
         self._reach(trials)
-        if self._telling is not None:
-            self._telling.tell(new, display)
-            self.finished = self._telling.reason or self.finished
-            self.islands.stopped = self._telling.stopped
-        if self.islands.exhausted:
+        if self._watch is not None:
+            self._tell(self._watch, new, display)
+            self.finished = self._watch.reason or self.finished
+            self.run.stopped = self._watch.stopped
+        if self.run.exhausted:
             self.finished = self.finished or reply.message
+
+    def _made_watch(self) -> Watch:
+        """Return what tells callbacks and stop rules of what hosts have measured."""
+        call, run = self._call, self.run
+        leaderboard = Leaderboard(1, verified=call.measuring.verified is not False)
+        workload, strategy = run.task.workload, run.strategy
+        state = RunState(workload, strategy, leaderboard, records=list(run.records))
+        return Watch(call.steps, state, call.target, call.budget)
+
+    def _tell(self, watch: Watch, records: Sequence[Record], display: Display) -> None:
+        """Tell of new records, in the order of arrival."""
+        for record in records:
+            display.update(as_measurement(record, record.proposal or 0), self.run.strategy)
+            watch.see(record)
+        latency = self.run.unscheduled_latency
+        if not self._compared and latency > 0:
+            self._compared = True
+            display.compare_with(latency, complete=True)
 
     @property
     def _records(self) -> Sequence[Record]:
-        return self.islands.records
+        return self.run.records
 
     def result(self, finished: str) -> TuneResult | None:
         """Return the result so far; None where nothing was opened or the task failed."""
         if self.is_open:
-            return self.islands.result(self.finished or finished, self._earlier_count)
-        return None if self.islands.ending is None else self.islands.stored_result()
+            return self.run.result_with(self.finished or finished, self._earlier_count)
+        return None if self.run.ending is None else self.run.stored_result()
 
 
 class HostedSession(Session):
@@ -142,11 +159,11 @@ class HostedSession(Session):
         hosts: Hosts,
     ) -> None:
         super().__init__(networks, runs, call, scheduler)
-        self.runs = runs
+        self.runs, self._hosts = runs, hosts
         self._driving = Driving(
             hosts,
             call,
-            [run.islands for run in runs],
+            [run.run for run in runs],
             self._choose,
             self._size_of,
             self._taken,
@@ -174,9 +191,8 @@ class HostedSession(Session):
         run = self.runs[place]
         most = run.progress.most
         size = self._slice
-        # Where hosts are many, the scheduler should soon know which tasks deserve them, and runs
-        # beside each other what the others have found.
-        if run.islands.most > 1 and (not run.history or len(run.islands.runs) > 1):
+        # Where hosts are many, the scheduler should soon know which tasks deserve them.
+        if self._hosts.at_once > 1 and not run.history:
             size = max(size // 2, FEWEST)
         size = self._first_slice(run, size)
         return size if most is None else min(size, max(most - run.trials, 1))
@@ -201,13 +217,9 @@ class HostedSession(Session):
         def order(place: int, serial: int) -> Order:
             run = self.runs[place]
             seconds = finals_seconds(1 / parts[place]) if parts[place] else LEAST_FINALS
-            return run.islands.finals(serial, seconds, run.finished or finished)
+            return run.run.finals(serial, seconds, run.finished or finished)
 
         self._driving.conclude(order, sorted(changed, key=lambda place: -parts[place]))
-
-
-def _one() -> int:
-    return 1
 
 
 def hosted_session(
@@ -220,26 +232,12 @@ def hosted_session(
     hosts: Hosts,
 ) -> HostedSession:
     """Return the session that has hosts tune the tasks."""
-    packed = given.pack()
-
-    def most() -> int:
-        """Hosts that tasks do not occupy search some tasks together."""
-        return min(math.ceil(PER_TASK * hosts.at_once / len(tasks)), hosts.at_once)
-
-    runs = [
-        HostedTask(
-            shared,
-            islands_of(
-                call,
-                given,
-                packed,
-                stack,
-                shared.task.workload,
-                moves_data=shared.task.moves_data,
-                most=_one if shared.task.moves_data else most,
-            ),
-            call,
-        )
-        for shared in tasks
-    ]
+    packed, own = given.pack(), given.measures_itself
+    runs = []
+    for shared in tasks:
+        workload, moves_data = shared.task.workload, shared.task.moves_data
+        task = given.task(workload, call.seed, moves_data=moves_data)
+        text = task_text(workload, program_text(workload), moves_data=moves_data)
+        run = HostedRun(task, call, stack, text, packed, own=own)
+        runs.append(HostedTask(shared, run, call))
     return HostedSession(networks, runs, call, scheduler, hosts)

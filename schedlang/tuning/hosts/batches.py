@@ -23,9 +23,10 @@ from schedlang.tuning.hosts.frames import deflate, inflate, pack, unpack
 from schedlang.tuning.hosts.messages import LONGEST_PART, HostReply, check_latencies
 from schedlang.tvm.program import from_json, to_json
 
-MEASURE, COMPARE, UNSCHEDULED = "measure", "compare", "unscheduled"
-"""What a host does with the programs of a batch: measures each, times them against each other, or
-times the unscheduled program, of which the batch has none."""
+MEASURE, COMPARE = "measure", "compare"
+UNSCHEDULED, DESCRIBE = "unscheduled", "describe"
+"""What a host does with the programs of a batch: measures each, or times them against each other.
+Without programs it times the unscheduled one, or only tells whether it compares results."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Batch:
     Attributes
     ----------
     serial: tells the reply to it from others.
-    what: ``MEASURE``, ``COMPARE`` or ``UNSCHEDULED``.
+    what: ``MEASURE``, ``COMPARE``, ``UNSCHEDULED`` or ``DESCRIBE``.
     call: what all orders of a call have in common, pickled.
     task: the program before scheduling, deflated JSON; task_key is the workload's.
     target_key: what the host's measurer has to measure for.
@@ -119,8 +120,6 @@ class Batch:
         """
         if reply.part is not None or reply.state or reply.told:
             raise ValueError("it has a part of a run, and no run was sent")
-        if self.what == UNSCHEDULED:
-            return
         found = measurements_of(reply)
         ids = [one.id for one in found]
         if len({*ids}) < len(ids) or not {*ids} <= {*self.ids}:

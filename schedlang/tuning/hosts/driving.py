@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from schedlang.database import Record
 from schedlang.errors import DatabaseError, HostError
 from schedlang.tuning.budget import FinalsPlan, describe_trials
+from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.hosts import Hosts
-from schedlang.tuning.hosts.islands import Islands
-from schedlang.tuning.hosts.messages import MEASURED, SEARCH, UNTUNABLE, HostReply, Order
+from schedlang.tuning.hosts.messages import (
+    MEASURED,
+    SEARCH,
+    UNTUNABLE,
+    GivenOrder,
+    HostReply,
+    Order,
+)
 from schedlang.tuning.session import Call
-
-# Trials of a slice while a run's size does not say.
-SLICE = 16
-
 
 # Seconds that a host needs at most, for each record, to go on with a run that another one had.
 _RESTORING = 0.005
@@ -70,7 +73,7 @@ class Driving:
         self,
         hosts: Hosts,
         call: Call,
-        tasks: Sequence[Islands],
+        tasks: Sequence[HostedRun],
         choose: Callable[[Sequence[int]], int | None],
         slice_of: Callable[[int], int],
         taken: Callable[[int, HostReply, Sequence[Record] | None, int], None],
@@ -84,7 +87,7 @@ class Driving:
         self._serials = itertools.count(1)
         # Whether results are compared, as the call says, and whether some host does.
         self._verify, self._compared = call.measuring.verified, False
-        self._under_way: dict[int, int] = {}
+        self._under_way: dict[int, tuple[int, Order]] = {}
         self.lanes: dict[str, Lane] = {}
 
     @property
@@ -131,13 +134,14 @@ class Driving:
             return describe_trials(self.trials, self._call.trials)
         over = self._seconds_left <= 0 or any(task.is_over for task in self._tasks)
         for task in self._tasks:
-            task.out_of_time = over
+            task.is_over = over
         return self._call.budget.describe_end(self._call.finals > 0) if over else ""
 
     def _abandon(self) -> None:
         """Give up what is under way: time is over."""
         for order in self._hosts.abandon():
-            self._tasks[self._under_way.pop(order.serial)].give_up(order)
+            place, _ = self._under_way.pop(order.serial)
+            self._tasks[place].give_up()
 
     def _give_out(self) -> None:
         while self._hosts.free and self.left > 0 and (seconds := self._seconds_left) > 0:
@@ -160,7 +164,7 @@ class Driving:
                 self._abandon()
                 return
 
-    def _take(self, found: Sequence[tuple[Order, HostReply]]) -> None:
+    def _take(self, found: Sequence[tuple[GivenOrder, HostReply]]) -> None:
         """Store replies in one transaction, and tell of them; where one fails, those before it."""
         if not found:
             return
@@ -169,7 +173,7 @@ class Driving:
             with self._call.database.transaction(through=False):
                 for order, reply in found:
                     try:
-                        stored.append(self._store(order, reply))
+                        stored.append(self._store(order.serial, reply))
                     except BaseException as error:
                         failure = error
                         break
@@ -182,22 +186,23 @@ class Driving:
         if failure is not None:
             raise failure
 
-    def _examine(self, order: Order, reply: HostReply) -> None:
+    def _examine(self, order: GivenOrder, reply: HostReply) -> None:
         """HostError for a reply that is not to be believed."""
         if not reply.verified and self._compared and self._verify is not False:
             raise HostError("it has not compared results, and others have")
-        self._tasks[self._under_way[order.serial]].examine(order, reply)
+        place, sent = self._under_way[order.serial]
+        self._tasks[place].examine(sent, reply)
 
-    def _store(self, order: Order, reply: HostReply) -> _Taken:
+    def _store(self, serial: int, reply: HostReply) -> _Taken:
         """Store a reply; return what ``taken`` is told of it."""
-        place = self._under_way.pop(order.serial)
+        place, order = self._under_way.pop(serial)
         task = self._tasks[place]
         if reply.how == MEASURED:
             self._compared |= reply.verified
             # A measurer of the user's may compare nothing.
             self._call.measuring.verified = self._verify if self._compared else False
         if reply.how == UNTUNABLE:
-            task.give_up(order)
+            task.give_up()
             new: Sequence[Record] = ()
         else:
             new = task.take(order, reply, self._hosts.judge.number(reply.name))
@@ -209,5 +214,5 @@ class Driving:
         return place, reply, new if order.what == SEARCH else None, task.trials
 
     def _send(self, place: int, order: Order) -> None:
-        self._under_way[order.serial] = place
+        self._under_way[order.serial] = place, order
         self._hosts.submit(order)

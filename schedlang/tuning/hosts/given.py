@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -117,22 +117,11 @@ class Given:
     def _default_space(self) -> Space:
         return self.target.default_space()
 
-    def task(
-        self,
-        workload: Workload,
-        seed: int,
-        *,
-        moves_data: bool,
-        number: int = 0,
-        count: int = 1,
-    ) -> TunedTask:
-        """Return what a session tunes for a program.
-
-        ``number`` is that of the run, of ``count`` that search the program beside each other.
-        """
+    def task(self, workload: Workload, seed: int, *, moves_data: bool) -> TunedTask:
+        """Return what a session tunes for a program."""
         space = self._default_space if self.space is None else self.space
         if self.network:
-            task = task_of_network(
+            return task_of_network(
                 workload,
                 self.target,
                 space,
@@ -142,10 +131,7 @@ class Given:
                 moves_data=moves_data,
                 own=self.space is not None,
             )
-        else:
-            task = task_of_tune(workload, space, self.search, self.trials, seed, self.compared)
-        alone = (number, count) == (0, 1)
-        return task if alone else _beside(task, number, count)
+        return task_of_tune(workload, space, self.search, self.trials, seed, self.compared)
 
 
 def given_of(
@@ -187,14 +173,3 @@ def given_of(
         compared=call.problem.given(),
         make_measurer=measurer,
     )
-
-
-def _beside(task: TunedTask, number: int, count: int) -> TunedTask:
-    """Return a task whose search goes on beside others; only the first starts from the default."""
-
-    def make_strategy() -> Strategy:
-        made = task.make_strategy()
-        made.stand_beside(number, count)
-        return made
-
-    return replace(task, make_strategy=make_strategy, first=tuple if number else task.first)

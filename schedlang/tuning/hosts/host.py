@@ -30,7 +30,7 @@ from schedlang.printed import first_line
 from schedlang.search import Strategy
 from schedlang.targets import measurer as kept_measurer
 from schedlang.targets import toolchain_key
-from schedlang.tuning.hosts.batches import MEASURE, UNSCHEDULED, Batch, measurements_frame
+from schedlang.tuning.hosts.batches import DESCRIBE, MEASURE, UNSCHEDULED, Batch, measurements_frame
 from schedlang.tuning.hosts.frames import deflate, inflate, kind_of
 from schedlang.tuning.hosts.given import Given
 from schedlang.tuning.hosts.host_speed import machine_rate
@@ -218,10 +218,7 @@ class OpenRun:
         with ExitStack() as only_now:  # orders of other runs need the measurer, too
             self._call.open(only_now)
         self._stored = OrderDatabase(database, order)
-        number, count = order.place
-        task = given.task(
-            workload, order.run.seed, moves_data=moves_data, number=number, count=count
-        )
+        task = given.task(workload, order.run.seed, moves_data=moves_data)
         self._run = TaskRun(task, self._call, self._stack)
         self._run.identity = order.run.identity
         if (found := self._call.measuring.machine_key) != order.run.target_key:
@@ -252,12 +249,7 @@ class OpenRun:
         before = 0 if whole else len(state.records)
         cut = ended = False
         finished = order.finished
-        suggested = stored.traces(order.suggested, run.task.space, run.task.workload)
-        if suggested and not state.unfinished:  # else it cannot be saved
-            state.strategy.suggest(suggested)
-            run.save()
         if order.what == FINALS:
-            state.enter(stored.records(order.rivals))
             run.conclude(order.finals_seconds)
             run.blame()
             run.store(run.result(order.finished))
@@ -302,6 +294,8 @@ def order_of(packed: bytes) -> Order | Batch:
 def _measured(order: Batch, measurer: Measurer) -> HostReply:
     """Return what a measurer, bound to the program, finds out for a batch."""
     reply = HostReply(order.serial, MEASURED, "")
+    if order.what == DESCRIBE:
+        return reply
     if order.what == UNSCHEDULED:
         latency = measurer.reference_latency
         return replace(

@@ -1,10 +1,14 @@
-"""The driver's side of a run: what it has of it goes out with orders, and replies are stored."""
+"""The driver's side of a run that hosts search, one slice after the other.
+
+What the driver has of it goes out with orders, and replies are stored.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby
@@ -12,9 +16,10 @@ from itertools import groupby
 from schedlang.database import Database, Record, RunHistory
 from schedlang.database.parts import add_part, records_to_json
 from schedlang.database.past_runs import as_history, details_of
-from schedlang.database.programs import program_text
+from schedlang.database.programs import program_text, replayed
 from schedlang.database.run import Ask, told
 from schedlang.measurement import Status
+from schedlang.measurement.measurement import reason_of
 from schedlang.tuning.hosts.frames import deflate
 from schedlang.tuning.hosts.messages import (
     FINALS,
@@ -25,12 +30,16 @@ from schedlang.tuning.hosts.messages import (
     State,
     what_is_measured,
 )
+from schedlang.tuning.hosts.replies import Examiner
+from schedlang.tuning.result import Best, TuneResult
 from schedlang.tuning.session import Call, TaskRun, TunedTask
 from schedlang.tuning.session.ending import Ending
 from schedlang.tuning.session.resume import Journal
 
 # Records of other runs with the same program that are sent at most, the newest ones.
 _MOST_KNOWN = 4096
+# Slices in a row without a new record after which a search has nothing left.
+_MOST_IDLE = 3
 
 
 class HostedRun(TaskRun):
@@ -41,16 +50,14 @@ class HostedRun(TaskRun):
     task, call, stack: as in ``TaskRun``.
     text: of the task (``host.task_text``).
     packed: of the call (``Given.pack``).
-    place: number of the run, and of all that search its task beside each other.
+    own: whether hosts measure with the target's own measurer.
 
     Attributes
     ----------
-    busy: whether a host has an order of it.
-    knew: id of the newest record that the database had when it was opened.
+    planned: number of trials of the slice that is under way.
     exhausted: whether its search has nothing left to propose.
     is_over: whether time has ended its search.
-    idle: number of slices in a row that told its search nothing new.
-    restarts: how often it was begun again since a slice measured something.
+    stopped: identity of the stop rule that ended the search; empty if none did.
     stored_of: what the database has its records of (``what_is_measured``).
     """
 
@@ -61,21 +68,28 @@ class HostedRun(TaskRun):
         stack: ExitStack,
         text: bytes,
         packed: bytes,
-        place: tuple[int, int] = (0, 1),
+        *,
+        own: bool,
     ) -> None:
         super().__init__(task, call, stack)
-        self._place = place
-        self.busy = self.exhausted = self.is_over = self._keeps_default = False
-        self.idle = self.restarts = 0
+        self.exhausted = self.is_over = self._keeps_default = False
+        self._busy = self._concluded = False
+        self.planned = 0
+        self.stopped = ""
+        # Slices in a row that told the search nothing new, and how often it was begun again since
+        # one measured something.
+        self._idle = self._restarts = 0
         self.stored_of: set[int | str] = set()
+        self._examiner = Examiner(self, call, own=own)
         self._text, self._packed = text, packed
+        # What its searches were told of, by id; the last one of them of ``_told``.
+        self._records: dict[int | None, Record] = {}
         self._told: list[Record] = []
         self._trials = 0
         self._asks: list[Ask] = []
         self._blocks: list[Block] = []
         self._programs: list[bytes] = []
         self._state = State()
-        self.knew = 0
         self._after = ""
         self._latest: list[int] = []
         self._unscheduled: Record | None = None
@@ -108,22 +122,33 @@ class HostedRun(TaskRun):
             self._state = State(deflate(journal.run.state), (), journal.run.state_asks)
         known = {one.id: one for one in (*own, *others, *self._known_elsewhere())}
         self._blocks = blocks_of(sorted(known.values(), key=lambda one: one.id or 0))
-        here = journal.run.workload_key
-        self.knew = max(
-            (one.id or 0 for one in known.values() if one.workload_key == here), default=0
-        )
 
     # -- where it stands -------------------------------------------------------------------------
 
     @property
+    def is_known(self) -> bool:
+        """Whether the call continues what the database has of it."""
+        call = self._call
+        if not call.journaled or call.remeasure:
+            return False
+        return call.database.find_run(self.identity) is not None
+
+    @property
     def is_open(self) -> bool:
-        """Whether this call continued it, so that it needs an ending."""
-        return self._ordered
+        """Whether it needs an ending: this call continued it, or one that was interrupted did."""
+        if self._ordered or self._concluded or not self._records:
+            return self._ordered or self._concluded
+        return self.ending is None or not self._records.keys() <= set(self.ending.records)
 
     @property
     def may_begin(self) -> bool:
         """Whether another slice of it could begin now."""
-        return not (self.busy or self.exhausted or self.is_over)
+        return not (self._busy or self.exhausted or self.is_over)
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the budget ended the search."""
+        return self.is_over
 
     @property
     def keeps_default(self) -> bool:
@@ -132,18 +157,18 @@ class HostedRun(TaskRun):
 
     @property
     def records(self) -> Sequence[Record]:
-        """What its search was told of, in order."""
-        return self._told
-
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """The records of it, and what else makes measuring unnecessary, as they are sent."""
-        return self._blocks
+        """What its searches were told of, in order."""
+        return list(self._records.values())
 
     @property
     def trials(self) -> int:
         """Number of candidates so far that ran, those of earlier calls included."""
         return self._trials
+
+    @property
+    def measured(self) -> int:
+        """The same, with those that were rejected before they ran."""
+        return len(self._records)
 
     @property
     def unscheduled_latency(self) -> float:
@@ -184,49 +209,23 @@ class HostedRun(TaskRun):
 
     # -- orders ----------------------------------------------------------------------------------
 
-    def search_order(
-        self,
-        serial: int,
-        trials: int,
-        seconds: float,
-        blocks: Sequence[Block],
-        suggested: Sequence[Record],
-    ) -> Order:
-        """Return the order for a slice of this many trials.
-
-        ``blocks`` have the records of the task's other runs, of which ``suggested`` are some.
-        """
+    def order(self, serial: int, trials: int, seconds: float) -> Order:
+        """Return the order for a slice of this many trials; call it where ``may_begin``."""
+        self.planned = trials
         return replace(
-            self._order(serial, SEARCH, blocks, suggested),
+            self._order(serial, SEARCH),
             trials=trials,
             seconds=None if math.isinf(seconds) else seconds,
-            suggested=[one.id or 0 for one in suggested],
         )
 
-    def finals_order(
-        self,
-        serial: int,
-        blocks: Sequence[Block],
-        rivals: Sequence[Record],
-        finals_seconds: float | None,
-        finished: str,
-    ) -> Order:
-        """Return the order for the finals between its fastest programs and ``rivals``."""
-        return replace(
-            self._order(serial, FINALS, blocks, rivals),
-            rivals=[one.id or 0 for one in rivals],
-            finals_seconds=finals_seconds,
-            finished=finished,
-        )
+    def finals(self, serial: int, finals_seconds: float | None, finished: str) -> Order:
+        """Return the order for the finals between its fastest programs."""
+        order = self._order(serial, FINALS)
+        return replace(order, finals_seconds=finals_seconds, finished=finished)
 
-    def _order(
-        self, serial: int, what: str, blocks: Sequence[Block], named: Sequence[Record]
-    ) -> Order:
-        self.busy = self._ordered = True
-        run, sent = self._opened.run, [*self._blocks, *blocks]
-        known = {number for block in sent for number in block.ids}
-        missing = blocks_of([one for one in named if one.id not in known])
-        self._blocks += missing  # its search names them from now on
+    def _order(self, serial: int, what: str) -> Order:
+        self._busy = self._ordered = True
+        run = self._opened.run
         return Order(
             serial,
             what,
@@ -237,19 +236,42 @@ class HostedRun(TaskRun):
             after=self._after,
             latest=self._latest,
             state=self._state,
-            blocks=[*sent, *missing],
+            blocks=self._blocks,
             used=self._call.budget.used,
-            place=self._place,
             toolchain=run.toolchain_key,
             programs=self._programs,
         )
 
-    def take(self, reply: HostReply, host: int, known: Mapping[int | None, Record]) -> list[Record]:
-        """Store what a host has done; return the records that its search was told of, in order.
+    def give_up(self) -> None:
+        """Forget the order that is under way: its program cannot be tuned, or time is over."""
+        self._busy, self.planned = False, 0
 
-        ``host`` is the number of the host, from 1; ``known`` are records of the task, by their ids.
-        """
-        self.busy = False
+    def examine(self, order: Order, reply: HostReply) -> None:
+        """HostError for a reply that says what cannot be, of what this process knows."""
+        self._examiner.examine(order, reply)
+
+    def take(self, order: Order, reply: HostReply, host: int) -> list[Record]:
+        """Store what a host, with this number, has done; return the records that are new."""
+        self.give_up()
+        had = {one.id for one in self._told}
+        found = self._store(reply, host)
+        if reply.whole:
+            self._told = []
+        new = self._tell(found)
+        if order.what == FINALS:
+            if self.ending is not None:
+                self._conclude(self.ending)
+            return new
+        self.is_over = reply.cut
+        # Slices whose records are all known need no measuring: they have to end some time.
+        idle = not reply.cut and not reply.again and all(one.id in had for one in found)
+        self._idle = self._idle + 1 if idle else 0
+        self._restarts = 0 if new else self._restarts + reply.again
+        self.exhausted |= reply.ended or max(self._idle, self._restarts) >= _MOST_IDLE
+        return new
+
+    def _store(self, reply: HostReply, host: int) -> list[Record]:
+        """Store what a host has done; return the records that its search was told of, in order."""
         assert reply.part is not None
         journal, database = self._opened, self._call.database
         part = replace(reply.part, details=reply.part.details.of_host(host))
@@ -276,25 +298,83 @@ class HostedRun(TaskRun):
         if stored:
             self._blocks.append(Block(journal.id, new, reply.records))
         self.ending = journal.ending
-        self.exhausted = self.exhausted or reply.ended
         self._unscheduled = next((one for one in stored if one.unscheduled), self._unscheduled)
         self._keeps_default = reply.keeps_default
         if reply.unscheduled is not None:
             self._latency, self._complete = reply.unscheduled, reply.complete
-        found = self._named(reply, stored, known)
-        if reply.whole:
-            self._told, self._trials = [], 0
-        self._tell(found)
-        return found
+        return self._named(reply, stored)
 
-    def _tell(self, records: Sequence[Record]) -> None:
+    def _tell(self, records: Sequence[Record]) -> list[Record]:
+        """Keep what the search was told of; return the records that are new."""
         self._told += records
-        self._trials += sum(one.status is not Status.REJECTED for one in records)
+        new = [one for one in records if one.id not in self._records]
+        self._records |= {one.id: one for one in new}
+        self._trials += sum(one.status is not Status.REJECTED for one in new)
+        return new
 
-    def end(self, ending: Ending) -> None:
-        """Keep how the run ended."""
-        self._opened.finish(ending)
-        self.ending = ending
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _conclude(self, ending: Ending) -> None:
+        """Keep how it ended, with the records of all searches, of which it may have begun two."""
+        self._concluded = True
+        last = {one.id for one in self._told}
+        failed = (one for one in self.records if not one.ok and one.id not in last)
+        rejected = Counter(ending.rejected)
+        rejected.update(reason_of(one.status, one.message) for one in failed)
+        self.ending = replace(
+            ending,
+            records=[number for number in self._records if number is not None],
+            trials=self.trials,
+            exhausted=self.exhausted,
+            limit=self._call.budget.seconds if self.is_over else None,
+            rejected=rejected,
+            stopped=self.stopped,
+        )
+        self._opened.finish(self.ending)
+
+    def result_with(self, finished: str, earlier: int, *, interrupted: bool = False) -> TuneResult:
+        """Return the result: that of the finals, or the fastest so far where none were held.
+
+        ``earlier`` is the number of records that were there before this call.
+        """
+        ended = self._concluded and not interrupted
+        found = self.stored_result() if ended else self._so_far(finished)
+        seconds = self._call.budget.elapsed
+        return replace(
+            found,
+            seconds=seconds,
+            time_split={"other": seconds},
+            earlier=earlier,
+            interrupted=interrupted,
+            core_use=None,
+            _history=self.history(found.records, finished),
+        )
+
+    def _so_far(self, finished: str) -> TuneResult:
+        workload, unscheduled = self.task.workload, self._unscheduled
+        won = self.that_may_win(self.records)
+        won += [] if unscheduled is None else [unscheduled]
+        best = None
+        for record in sorted(won, key=lambda one: one.most):
+            schedule = replayed(record, workload)
+            if schedule is not None and (
+                record.unscheduled or schedule.program_key == record.program_key
+            ):
+                best = Best(record, schedule.trace, self._call.target)
+                break
+        failed = Counter(reason_of(one.status, one.message) for one in self.records if not one.ok)
+        return TuneResult(
+            workload,
+            self.records,
+            failed,
+            (),
+            self.unscheduled_latency,
+            0.0,
+            finished,
+            best,
+            reference_complete=self.unscheduled_complete,
+            unscheduled=unscheduled,
+        )
 
     def history(self, records: Sequence[Record], finished: str) -> RunHistory:
         """Return a history of these records, all of which count as the run's own."""
@@ -310,12 +390,11 @@ class HostedRun(TaskRun):
             program_text(self.task.workload),
         )
 
-    def _named(
-        self, reply: HostReply, stored: Sequence[Record], known: Mapping[int | None, Record]
-    ) -> list[Record]:
+    def _named(self, reply: HostReply, stored: Sequence[Record]) -> list[Record]:
         """Return the records that a reply names, which may be of other runs."""
         ids = [stored[-1 - one].id if one < 0 else one for one in reply.told]
         new = {one.id: one for one in stored}
+        known = self._records
         missing = {one for one in ids if one is not None and one not in new and one not in known}
         if missing:
             new |= {one.id: one for one in self._call.database.get(missing)}

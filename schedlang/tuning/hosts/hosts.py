@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Self
@@ -371,7 +370,7 @@ class Hosts:
         for flight in held:
             apart = [*self.judge.apart, *flight.avoids]
             if flight.order.apart != apart:
-                flight.order = replace(flight.order, apart=apart)
+                flight.order = flight.order.kept_from(apart)
                 flight.packed = flight.order.pack()
             self._send(flight)
 

@@ -15,17 +15,19 @@ from schedlang.errors import HostError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.clock import WORKERS_OF_A_HOST
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement.problem import Verify
 from schedlang.targets import toolchain_key
 from schedlang.targets.roofline import shortest_time
 from schedlang.tuning.hosts.batches import (
     COMPARE,
+    DESCRIBE,
     MEASURE,
     UNSCHEDULED,
     Batch,
     measurements_of,
     program_frame,
 )
-from schedlang.tuning.hosts.given import Given, MakeMeasurer, given_of
+from schedlang.tuning.hosts.given import Given, given_of
 from schedlang.tuning.hosts.host import task_text
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.messages import UNTUNABLE, GivenOrder, HostReply
@@ -50,13 +52,18 @@ class HostsMeasurer(Measurer):
     hosts: take the batches.
     given: the call, as hosts need it.
     machine_key: of the machine that the call is for.
-    verified: whether results are compared, as the call says.
+
+    Attributes
+    ----------
+    verified: whether results are compared; False where hosts have measurers of the user's that
+        do not say so. Known once ``describe`` was called.
     """
 
     elsewhere = True
 
-    def __init__(self, hosts: Hosts, given: Given, machine_key: str, *, verified: bool) -> None:
-        self._hosts, self._given, self._verified = hosts, given, verified
+    def __init__(self, hosts: Hosts, given: Given, machine_key: str) -> None:
+        self._hosts, self._given = hosts, given
+        self.verified: Verify = given.verify
         self.clock, self.machine_key = hosts.clock, machine_key
         self._packed, self._began = given.pack(), hosts.clock.now()
         self._serials = itertools.count(1)
@@ -116,6 +123,12 @@ class HostsMeasurer(Measurer):
         reply = self._ask(batch)
         found = {} if reply is None else {one.id: one for one in self._taken(reply)}
         return [found[one.id] for one in candidates] if found else []
+
+    def describe(self) -> None:
+        """Find out whether hosts compare results; those that measure as the call says do."""
+        if not self._given.measures_itself:
+            reply = self._ask(self._batch(DESCRIBE, ()))
+            self.verified = self._given.verify if reply is not None and reply.verified else False
 
     def _time_reference(self) -> float:
         reply = self._ask(self._batch(UNSCHEDULED, ()))
@@ -179,8 +192,10 @@ class HostsMeasurer(Measurer):
     def _examine(self, order: GivenOrder, reply: HostReply) -> None:
         """HostError for a reply that says what cannot be, of what is known here."""
         found = [one for one in measurements_of(reply) if one.ok]
+        if not reply.verified and self.verified is not False and order.what != DESCRIBE:
+            raise HostError("it has not compared results, and the call says to, or others have")
         if self._given.measures_itself:
-            self._examine_own(reply, found)
+            self._examine_own(found)
         if order.what != COMPARE or not found:
             return
         least = min(one.latency for one in found)
@@ -192,10 +207,8 @@ class HostsMeasurer(Measurer):
                 "measured: another one times it as well"
             )
 
-    def _examine_own(self, reply: HostReply, found: Sequence[Measurement]) -> None:
+    def _examine_own(self, found: Sequence[Measurement]) -> None:
         """HostError for what the target's own measurer does not say."""
-        if not reply.verified and self._verified:
-            raise HostError("it has not compared results, and the call says to")
         least = min(chain.from_iterable(one.samples for one in found), default=math.inf)
         if least < self._shortest:
             raise HostError(
@@ -204,12 +217,17 @@ class HostsMeasurer(Measurer):
             )
 
 
-def measurer_on(hosts: Hosts, call: Call, make_measurer: MakeMeasurer | Any) -> HostsMeasurer:
-    """Return what measures on hosts for a call of ``tune``, which was opened.
+def measure_on(hosts: Hosts, call: Call, workload: Workload, make_measurer: Any) -> None:
+    """Have hosts measure for a call of ``tune`` that was opened.
 
     ``make_measurer`` makes the measurer of a host; None for the target's own. TypeError for one
     that was made already.
     """
     given = given_of(call, network=False, space=None, search="auto", measurer=make_measurer)
-    key, verified = call.measuring.machine_key, call.measuring.verified is not False
-    return HostsMeasurer(hosts, given, key, verified=verified)
+    measurer = HostsMeasurer(hosts, given, call.measuring.machine_key)
+    call.measuring.lend(measurer)
+    call.measuring.on(workload)
+    measurer.deadline = call.budget.end
+    measurer.describe()
+    measurer.deadline = math.inf
+    call.measuring.verified = measurer.verified

@@ -65,6 +65,10 @@ class GivenOrder(Protocol):
     def used(self) -> float:
         """Seconds that the call has used so far."""
 
+    @property
+    def apart(self) -> Sequence[str]:
+        """Names of hosts that should not take it."""
+
     def kept_from(self, names: Sequence[str]) -> Self:
         """Return it as one that hosts of these names refuse."""
 
@@ -136,14 +140,11 @@ class Order:
     latest: ids of the records of that reply.
     state: of its search.
     blocks: records of it, and of other runs that are known: their programs need no measuring.
-    rivals: ids of the fastest records of the task's other runs; finals are held between all.
-    suggested: ids of records that the search should go on from.
     trials: number of trials of the slice.
     seconds: after which no batch of the slice begins, or None.
     used: seconds that the call has used so far.
     finals_seconds: of the samples of finals.
     finished: why the search ended, for the result.
-    place: number of the run, and of all that search its task beside each other.
     apart: names of hosts that should not take it.
     python, toolchain: versions: what is pickled is for that Python alone, and latencies do not
         compare between toolchains.
@@ -160,14 +161,11 @@ class Order:
     latest: Sequence[int] = ()
     state: State = State()
     blocks: Sequence[Block] = ()
-    rivals: Sequence[int] = ()
-    suggested: Sequence[int] = ()
     trials: int = 0
     seconds: float | None = None
     used: float = 0.0
     finals_seconds: float | None = None
     finished: str = ""
-    place: tuple[int, int] = (0, 1)
     apart: Sequence[str] = ()
     python: str = platform.python_version().rpartition(".")[0]
     toolchain: str = ""
@@ -178,8 +176,6 @@ class Order:
         "what",
         "after",
         "latest",
-        "rivals",
-        "suggested",
         "trials",
         "seconds",
         "used",
@@ -209,7 +205,6 @@ class Order:
         header = {
             **{name: getattr(self, name) for name in self._PLAIN},
             "run": [*run_row(replace(self.run, state=""), str), self.run.id],
-            "place": self.place,
             "asks": [[ask.size, ask.seconds] for ask in self.asks],
             "state": [self.state.new, self.state.asks],
             "blocks": [[block.run, block.ids] for block in self.blocks],
@@ -229,7 +224,6 @@ class Order:
                 task=task,
                 run=run_of(header["run"]),
                 asks=[ask_of([*row, 0]) for row in header["asks"]],
-                place=tuple(header["place"]),
                 state=State(state, *header["state"]),
                 blocks=[
                     Block(run, ids, frame)

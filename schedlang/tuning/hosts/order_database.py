@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from schedlang.database import Database, Record
 from schedlang.database.parts import read_part, records_to_json
 from schedlang.database.run import renumbered
-from schedlang.errors import SchedlangError
-from schedlang.language.schedule import Trace
-from schedlang.spaces.space import Space
 from schedlang.tuning.hosts.frames import deflate, inflate
 from schedlang.tuning.hosts.messages import Block, HostReply, Order
 from schedlang.tuning.session import TaskRun
-from schedlang.workloads.workload import Workload
 
 
 class OrderDatabase:
@@ -91,23 +86,6 @@ class OrderDatabase:
         if number not in self._runs:
             other = replace(self._run, id=None, identity=f"other {number}", state="", outcome="")
             self._runs[number] = self._database.add_run(other).id if number else None
-
-    def _here(self, ids: Sequence[int]) -> list[int]:
-        return [self._ids[number] for number in ids if number in self._ids]
-
-    def traces(self, ids: Sequence[int], space: Space, workload: Workload) -> list[Trace]:
-        """Return the traces of records, by the driver's ids, that apply to a program."""
-        found = []
-        for record in self.records(ids):
-            with suppress(SchedlangError):
-                found.append(space.restored(Trace.from_json(record.trace_json, workload)))
-        return found
-
-    def records(self, ids: Sequence[int]) -> list[Record]:
-        """Return records by the driver's ids, in this order."""
-        here = self._here(ids)
-        found = {one.id: one for one in self._database.get(here)}
-        return [found[number] for number in here]
 
     def reply(self, reply: HostReply, run: TaskRun) -> HostReply:
         """Return a reply with what is new of the run: all of it where it was begun again."""

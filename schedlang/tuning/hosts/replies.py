@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from schedlang.database import Record
 from schedlang.database.parts import RunPart
 from schedlang.errors import HostError, SchedlangError, ordinary, users_code
 from schedlang.language.schedule import Trace
 from schedlang.targets.roofline import shortest_time
-from schedlang.tuning.hosts.hosted_run import HostedRun
 from schedlang.tuning.hosts.messages import (
     FINALS,
     MEASURED,
@@ -32,6 +32,9 @@ from schedlang.tuning.hosts.messages import (
 )
 from schedlang.tuning.session import Call
 from schedlang.tuning.session.ending import Ending
+
+if TYPE_CHECKING:
+    from schedlang.tuning.hosts.hosted_run import HostedRun
 
 # -- An order that is under way, and the reply that comes of it -----------------------------------
 
@@ -117,33 +120,28 @@ class Examiner:
 
     Parameters
     ----------
-    first: the run that ends with the result.
+    run: of the task.
     call: of the session.
     own: whether hosts measure with the target's own measurer, which compares results as the call
         says, and believes no latency that is shorter than the program's arithmetic.
     """
 
-    def __init__(self, first: HostedRun, call: Call, *, own: bool) -> None:
-        self._first, self._call, self._own = first, call, own
+    def __init__(self, run: HostedRun, call: Call, *, own: bool) -> None:
+        self._run, self._call, self._own = run, call, own
         self._doubted = False
 
-    def examine(
-        self, order: Order, reply: HostReply, run: HostedRun, records: Sequence[Record]
-    ) -> None:
-        """HostError for a reply that says what cannot be.
-
-        ``run`` is that of the order; ``records`` are those of the task so far.
-        """
+    def examine(self, order: Order, reply: HostReply) -> None:
+        """HostError for a reply that says what cannot be."""
         part = reply.part
         assert part is not None
-        stored = set() if reply.again else run.stored_of
+        stored = set() if reply.again else self._run.stored_of
         if not stored.isdisjoint(map(what_is_measured, part.records)):
             raise HostError("it has measured what a record is stored of")
         ending = Ending.from_json(part.run.outcome) if order.what == FINALS else None
         if self._own:
             self._examine_own(reply, part, ending)
         if ending is not None:
-            self._examine_winner(reply, part, ending, records)
+            self._examine_winner(reply, part, ending)
 
     def _examine_own(self, reply: HostReply, part: RunPart, ending: Ending | None) -> None:
         """HostError for what the target's own measurer does not say."""
@@ -163,21 +161,20 @@ class Examiner:
     @cached_property
     def _shortest(self) -> float:
         """Seconds below which no latency of a candidate is believed."""
-        return shortest_time(self._first.task.workload, self._call.target)
+        return shortest_time(self._run.task.workload, self._call.target)
 
-    def _examine_winner(
-        self, reply: HostReply, part: RunPart, ending: Ending, records: Sequence[Record]
-    ) -> None:
+    def _examine_winner(self, reply: HostReply, part: RunPart, ending: Ending) -> None:
         """HostError for a winner that is none, or too fast to be believed of one host."""
         if ending.winner is None:
             return
+        records = self._run.records
         record = self._winner(part, ending.winner, records)
-        if not self._first.that_may_win([record]):
+        if not self._run.that_may_win([record]):
             raise HostError("its winner has no latency, or was not verified")
         if record.unscheduled:
             return
         try:
-            found = Trace.from_json(ending.trace, self._first.task.workload).replay()
+            found = Trace.from_json(ending.trace, self._run.task.workload).replay()
         except SchedlangError as error:
             raise HostError(f"the trace of its winner is none: {error}") from error
         if found.program_key != record.program_key:
@@ -185,7 +182,7 @@ class Examiner:
         entry = next((one for one in part.finals if one.record_id == ending.winner), record)
         latency = min([entry.latency, *map(statistics.median, ending.finals.values())])
         elsewhere = [one for one in records if one.provenance.get("host") != reply.name]
-        if not self._doubted and latency * _TOO_FAST < self._first.best_of(elsewhere):
+        if not self._doubted and latency * _TOO_FAST < self._run.best_of(elsewhere):
             self._doubted = True
             raise HostError(
                 f"its winner takes {latency:.3g} s, less than half of what other hosts have "

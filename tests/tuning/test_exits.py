@@ -14,7 +14,7 @@ from schedlang.errors import UserCodeError, users_code
 from schedlang.search.tasks.objective import ObjectiveError, UserObjective
 from schedlang.tuning.hosts import Hosts
 from tests.crash.tuner import Replayed
-from tests.tuning.hosts.replaying import WORKLOAD, tune
+from tests.tuning.hosts.replaying import WORKLOAD, tune, tune_slices
 
 
 class Own(BaseException):
@@ -103,9 +103,22 @@ def test_an_objective_that_leaves_is_named() -> None:
 
 @pytest.mark.parametrize("search", ["random", Leaves], ids=str)
 def test_hosts_where_code_of_the_call_leaves(search: Any) -> None:
+    """What makes programs runs here, for a single program, and on hosts for tasks of a network."""
     space = leaving if search == "random" else None
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(sl.UserCodeError, match="raised SystemExit: no"):
+            tune(pool, space=space, search=search, batch=2)
+        with pytest.raises(sl.HostError, match="raised SystemExit: no"):
+            tune_slices(pool, space=space, search=search, batch=2)
+
+
+def test_hosts_whose_measurer_leaves() -> None:
     with ThreadPoolExecutor(1) as pool, pytest.raises(sl.HostError, match="raised SystemExit: no"):
-        tune(pool, space=space, search=search, batch=2)
+        tune(pool, measurer=leave)
+
+
+def leave(target: sl.Target) -> Any:
+    sys.exit("no licence")
 
 
 class Engine(Executor):

@@ -213,8 +213,15 @@ def _measurement(row: Any) -> Measurement:
         packed,
         None if disturbance is None else _disturbance(disturbance),
         worker,
-        tuple(Phase(*phase) for phase in phases),
+        tuple(map(_phase, phases)),
     )
+
+
+def _phase(given: Any) -> Phase:
+    activity, begin, end, worker = given
+    if type(activity) is not str or type(worker) not in (int, type(None)):
+        raise TypeError("a phase has an activity, two times and a worker")
+    return Phase(activity, *_numbers([begin, end]), worker)
 
 
 def _numbers(given: list[Any]) -> tuple[float, ...]:

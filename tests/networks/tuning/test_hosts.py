@@ -13,7 +13,7 @@ from schedlang.database import Database
 from schedlang.errors import HostError
 from schedlang.testing.executors import Unreliable
 from schedlang.tuning.hosts import Hosts
-from schedlang.tuning.hosts.messages import SEARCH, Order
+from schedlang.tuning.hosts.messages import SEARCH
 from tests.networks.tuning.test_tune_network import Table, mlp
 
 
@@ -58,14 +58,13 @@ def test_several_hosts_share_the_tasks(count: int) -> None:
     assert all(task.trials > 0 for task in result.tasks)
     keys = [one.program_key for task in result.tasks for one in task.result.records]  # type: ignore[union-attr]
     assert len(keys) == result.trials
-    if count == 8:
-        assert len(runs) > len(result.tasks), "a task is searched by several hosts"
+    assert len(runs) == len(result.tasks)
 
 
 class Noted(Hosts):
     """Hosts that keep the sizes of slices, by task."""
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: Any) -> None:
         """Take note of an order."""
         self.sizes: dict[str, list[int]] = getattr(self, "sizes", {})
         if order.what == SEARCH:

@@ -190,10 +190,11 @@ def _again(reply: HostReply, replies: Replies) -> HostReply:
 def _unverified_winner(reply: HostReply, replies: Replies) -> HostReply:
     """Let a new record win that was not verified."""
     fast = next(one for one in _records_of(replies[1]) if one.ok)
-    new = replace(fast, id=-1, verified=False, proposal=4096)
-    assert not _records_of(reply)
-    changed: HostReply = _ending(winner=-1)(reply, replies)
-    return replace(changed, records=deflate(records_to_json([new])))
+    known = _records_of(reply)
+    number = -1 - len(known)
+    new = replace(fast, id=number, verified=False, proposal=4096)
+    changed: HostReply = _ending(winner=number)(reply, replies)
+    return replace(changed, records=deflate(records_to_json([*known, new])))
 
 
 def _without_part(reply: HostReply, _: Replies) -> HostReply:

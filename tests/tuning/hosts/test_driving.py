@@ -68,8 +68,8 @@ def taken(
         )
         replies: list[Any] = []
         for serial in range(1, count + 1):
-            driving._under_way[serial] = 0
-            order = SimpleNamespace(serial=serial, what=SEARCH)
+            order: Any = SimpleNamespace(serial=serial, what=SEARCH)
+            driving._under_way[serial] = 0, order
             replies.append((order, HostReply(serial, MEASURED, "host")))
         connection = database._connection._connection
         assert connection is not None

@@ -17,7 +17,7 @@ from schedlang.errors import HostError
 from schedlang.testing.executors import CountedMeasurer, ExecutorContract, check, tuned
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.tuning.hosts import Hosts
-from tests.tuning.hosts.replaying import WORKLOAD, threads, tune
+from tests.tuning.hosts.replaying import WORKLOAD, threads, tune, tune_slices
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["schedlang.testing.executors"])
@@ -142,7 +142,10 @@ def test_what_hosts_make_themselves_cannot_be_given() -> None:
         with pytest.raises(TypeError, match="give a function that makes one on each host"):
             tune(pool, measurer=CountedMeasurer(sl.Target("cpu")))
         with pytest.raises(ValueError, match="give its class"):
-            tune(pool, search=sl.search.Random(ORDINARY, WORKLOAD), space=ORDINARY)
+            tune_slices(pool, search=sl.search.Random(ORDINARY, WORKLOAD))
+        space = sl.default_space()
+        made = sl.search.Random(space, WORKLOAD)
+        assert len(tune(pool, search=made, space=space).records) == 24
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,13 @@ from schedlang.database.parts import records_to_json
 from schedlang.errors import HostError
 from schedlang.testing.executors import check, tuned
 from schedlang.tuning.hosts import Hosts, carry_out
+from schedlang.tuning.hosts.batches import COMPARE, MEASURE, Batch
 from schedlang.tuning.hosts.frames import deflate, inflate
-from schedlang.tuning.hosts.messages import FAILED, REFUSED, HostReply, Order
+from schedlang.tuning.hosts.host import order_of
+from schedlang.tuning.hosts.messages import FAILED, FINALS, REFUSED, SEARCH, HostReply, Order
 from schedlang.tvm.stored_program import read_stored_program
 from tests.crash.tuner import Replayed
-from tests.tuning.hosts.replaying import WORKLOAD, threads, tune
+from tests.tuning.hosts.replaying import WORKLOAD, threads, tune, tune_slices
 
 
 class Host(Executor):
@@ -31,21 +33,21 @@ class Host(Executor):
 
     _max_workers = 1
 
-    def __init__(self, change: Callable[[Order, HostReply], HostReply] | None = None) -> None:
+    def __init__(self, change: Callable[[Any, HostReply], HostReply] | None = None) -> None:
         self._pool = ThreadPoolExecutor(1)
         self._change = change
-        self.orders: list[Order] = []
+        self.orders: list[Order | Batch] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Carry out an order."""
-        self.orders.append(Order.unpack(args[0]))
+        self.orders.append(order_of(args[0]))
         return self._pool.submit(self._carry_out, args[0])
 
     def _carry_out(self, packed: bytes) -> bytes:
         done = carry_out(packed)
         if self._change is None:
             return done
-        return self._change(Order.unpack(packed), HostReply.unpack(done)).pack()
+        return self._change(order_of(packed), HostReply.unpack(done)).pack()
 
 
 class WithOneThatRefuses(Host):
@@ -53,7 +55,7 @@ class WithOneThatRefuses(Host):
 
     _max_workers = 2
 
-    def __init__(self, answer: Callable[[Order], Any]) -> None:
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
         super().__init__()
         self._answer = answer
         self._busy: Future[Any] | None = None
@@ -66,7 +68,7 @@ class WithOneThatRefuses(Host):
             return self._busy
         self.answered += 1
         found: Future[Any] = Future()
-        answer = self._answer(Order.unpack(args[0]))
+        answer = self._answer(order_of(args[0]))
         if isinstance(answer, Exception):
             found.set_exception(answer)
         else:
@@ -105,7 +107,7 @@ def test_slow_slices_are_no_failures() -> None:
     """Finals and first slices take much longer than others."""
 
     def wait(order: Order, reply: HostReply) -> HostReply:
-        time.sleep(1.0 if order.serial in (1, 4) or order.what == "finals" else 0.0)
+        time.sleep(1.0 if order.serial in (1, 4) or order.what == COMPARE else 0.0)
         return reply
 
     check(*tuned(Hosts(Host(wait), patience=0.01)))
@@ -185,8 +187,9 @@ def test_of_a_reply_that_is_wrong_nothing_is_stored(damage: Any) -> None:
         wrong.append(order.serial)
         return damage(order, reply)
 
-    hosts = Hosts(Host(change))
-    check(*tuned(hosts))
+    with Database() as database:
+        found = tune_slices(Hosts(Host(change)), database=database)
+        check(found, database, 24)
     assert wrong
 
 
@@ -242,9 +245,9 @@ def test_a_search_that_cannot_save_goes_on(count: int, tmp_path: Path) -> None:
 def test_a_search_that_ended_is_not_asked_again(tmp_path: Path) -> None:
     engine = Host()
     for _ in range(2):
-        found = tune(Hosts(engine), search=Ends, trials=64, database=tmp_path / "tune.db")
-        assert len(found.records) == 8
-    assert [one.what for one in engine.orders].count("finals") == 1
+        found = tune_slices(Hosts(engine), search=Ends, trials=64, database=tmp_path / "tune.db")
+        assert sum(one.proposal is not None for one in found.records) == 8
+    assert [one.what for one in engine.orders].count(FINALS) == 1
 
 
 class Repeats(sl.search.Random):
@@ -268,8 +271,9 @@ class Repeats(sl.search.Random):
 
 def test_slices_that_bring_nothing_new_end() -> None:
     engine = Host()
-    found = tune(Hosts(engine), search=Repeats, trials=64)
-    assert len({one.program_key for one in found.records}) <= 4
+    found = tune_slices(Hosts(engine), search=Repeats, trials=64)
+    proposed = {one.program_key for one in found.records if one.proposal is not None}
+    assert len(proposed) <= 4
     assert len(engine.orders) < 10
 
 
@@ -330,7 +334,7 @@ def test_there_is_time_for_finals() -> None:
         found = tune(Hosts(engine), trials=100_000, seconds=8, database=database)
         assert database.finals(found.workload.key)
     orders = [one.what for one in engine.orders]
-    assert orders.count("finals") == 1
+    assert orders.count(COMPARE) == 1
     used = re.fullmatch(r"(.+) of 8 s are over; the rest is kept for the finals", found.finished)
     assert used and 4 < float(used[1]) < 8
 
@@ -344,14 +348,17 @@ def test_remeasuring_measures(tmp_path: Path) -> None:
     assert [one.trace_json for one in again.records] == [one.trace_json for one in first.records]
 
 
-def test_seconds_are_shared_by_slices(tmp_path: Path) -> None:
-    """A host that goes on with a run has the time that the call has left."""
+@pytest.mark.parametrize("tune_it", [tune, tune_slices])
+def test_seconds_are_shared_by_orders(tune_it: Any) -> None:
+    """A host has the time that the call has left."""
     engine = Host()
-    found = tune(Hosts(engine), trials=40, seconds=60, batch=4)
+    found = tune_it(Hosts(engine), trials=40, seconds=60, batch=4)
     assert len(found.records) >= 40
     used = [one.used for one in engine.orders]
     assert used == sorted(used)
-    assert len([one for one in engine.orders if one.what == "search"]) <= 40 / 4 + 1
+    assert all(
+        one.seconds and one.seconds < 60 for one in engine.orders if one.what in (SEARCH, MEASURE)
+    )
 
 
 def test_a_call_whose_time_is_over_ends_and_goes_on(tmp_path: Path) -> None:
@@ -377,8 +384,8 @@ def test_what_was_known_is_sent_though_it_is_much(monkeypatch: pytest.MonkeyPatc
     """Only the newest records of other runs travel; the ones that are named always do."""
     monkeypatch.setattr("schedlang.tuning.hosts.hosted_run._MOST_KNOWN", 4)
     with Database() as database, threads(3) as pool:
-        tune(pool, trials=48, database=database)
-        found = tune(pool, trials=64, search="evolutionary", database=database)
+        tune_slices(pool, trials=48, database=database)
+        found = tune_slices(pool, trials=64, search="evolutionary", database=database)
     assert found.best.latency == min(one.latency for one in found.records if one.ok)
 
 

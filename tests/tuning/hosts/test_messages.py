@@ -31,8 +31,6 @@ def an_order() -> Order:
         latest=[8, 9],
         state=State(b"state", [8, 9], 1),
         blocks=[Block(5, [7], deflate(records_to_json([record])))],
-        rivals=[],
-        suggested=[7],
         apart=[],
         trials=16,
         seconds=None,
@@ -101,7 +99,7 @@ def test_records_are_numbered_from_the_first() -> None:
 
 
 def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedlang.tuning.hosts.messages._LONGEST_PART", 1 << 16)
+    monkeypatch.setattr("schedlang.tuning.hosts.messages.LONGEST_PART", 1 << 16)
     bomb = replace(a_reply(), records=deflate("[" + "0," * (1 << 16) + "0]"))
     with pytest.raises(HostError, match="too long"):
         HostReply.unpack(bomb.pack())

@@ -18,33 +18,33 @@ from schedlang.tuning.hosts import Hosts, HostWarning
 from schedlang.tuning.hosts.messages import HostReply
 from tests.tuning.hosts import poison
 from tests.tuning.hosts.poison import EVIL, GOOD, Played, Poison, Recorder
-from tests.tuning.hosts.replaying import WORKLOAD, tune
+from tests.tuning.hosts.replaying import one_task, tune_slices
 
 TRIALS = 12
+FINALS = 3
 
 
 @pytest.fixture(scope="module")
 def replies() -> Mapping[int, HostReply]:
-    """What a host said to the orders of a call, by their numbers: three slices, and finals."""
+    """What a host said to the orders of a call, by their numbers: two slices, and finals."""
     recorder = Recorder()
-    tune(Hosts(recorder), trials=TRIALS)
-    assert len(recorder.replies) == 4
+    tune_slices(Hosts(recorder), trials=TRIALS)
+    assert len(recorder.replies) == FINALS
     return recorder.replies
 
 
 def played(engine: Any, database: Database, **options: Any) -> tuple[sl.TuneResult, Hosts]:
     """Tune as if hosts had measured with the target's own measurer."""
     hosts = Hosts(engine)
-    call: dict[str, Any] = {"trials": TRIALS, "search": "random", "progress": False}
-    found = sl.tune(WORKLOAD, hosts=hosts, database=database, **call | options)
-    return found, hosts
+    call = {"trials": TRIALS, "measurer": None, "database": database}
+    return tune_slices(hosts, **call | options), hosts
 
 
 def contents(database: Database) -> list[Any]:
     """Return what a database holds, but for times of day."""
     records = database.query()
     [run] = database.runs()
-    finals = database.finals(WORKLOAD.key)
+    finals = database.finals(run.workload_key)
     return [
         [(one.id, one.proposal, one.trace_json, one.samples, one.provenance) for one in records],
         [(one.record_id, one.place, one.samples) for one in finals],
@@ -94,7 +94,7 @@ def test_a_slice(wrong: Poison, replies: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("wrong", poison.FINALS, ids=lambda one: one.name)
 def test_finals(wrong: Poison, replies: Any, expected: Any) -> None:
-    check(wrong, 4, replies, expected)
+    check(wrong, FINALS, replies, expected)
 
 
 def test_a_program_is_untunable_where_two_say_so(replies: Any, expected: Any) -> None:
@@ -114,17 +114,17 @@ def test_a_host_that_is_alone_and_always_wrong_ends_the_call(replies: Any) -> No
             pytest.raises(sl.HostError, match=f"host {EVIL}: .*a record twice") as raised,
         ):
             played(engine, database)
-        assert len(raised.value.result.records) == database.count() - 1  # type: ignore[attr-defined]
+        assert len(raised.value.result.tasks[0].result.records) == database.count() - 1  # type: ignore[attr-defined]
     assert len(engine.orders) < 20
 
 
 def test_a_winner_that_others_time_alike_wins(replies: Any) -> None:
     """Two hosts that say the same are believed: this machine may have become faster."""
     [wrong] = (one for one in poison.FINALS if one.name == "ten times as fast")
-    engine = Played(replies, wrong.change, 4, times=2)
+    engine = Played(replies, wrong.change, FINALS, times=2)
     with Database() as database, pytest.warns(HostWarning, match="another one times it as well"):
         found, _ = played(engine, database)
-        match = sl.best(WORKLOAD, database=database, similar=False)
+        match = sl.best(one_task().tasks[0].workload, database=database, similar=False)
     assert len(engine.orders) == len(replies) + 1
     assert match is not None
     assert match.latency < 0.2 * min(one.latency for one in found.records if one.ok)
@@ -148,10 +148,10 @@ def test_a_measurer_of_the_users_that_compares_nothing_lets_records_win(replies:
     """Unless other hosts compare: then those that do not are not believed."""
     without = {n: replace(one, verified=False) for n, one in replies.items()}
     engine = Played(without, lambda reply, _: reply, 0)
-    assert tune(Hosts(engine), trials=TRIALS).best.record.ok
+    assert tune_slices(Hosts(engine), trials=TRIALS).best.record.ok
     engine = Played(replies, lambda reply, _: replace(reply, verified=False), 2)
     with pytest.warns(HostWarning, match="it has not compared results, and others have"):
-        tune(Hosts(engine), trials=TRIALS)
+        tune_slices(Hosts(engine), trials=TRIALS)
 
 
 def test_a_trace_of_another_program_is_not_looked_up(replies: Any) -> None:
@@ -165,7 +165,7 @@ def test_a_trace_of_another_program_is_not_looked_up(replies: Any) -> None:
         found, _ = played(Played(replies, swap, 2), database, finals=0)
         assert found.best.latency > 2e-6
         with pytest.warns(sl.UnreadableWarning, match=f"host {EVIL} measured another program"):
-            match = sl.best(WORKLOAD, database=database, similar=False)
+            match = sl.best(one_task().tasks[0].workload, database=database, similar=False)
     assert match is not None and match.latency > 2e-6
     assert match.record.provenance["host"] == GOOD
 

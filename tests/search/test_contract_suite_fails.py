@@ -233,9 +233,7 @@ def test_a_strategy_that_another_process_changes_fails(
 ) -> None:
     # The other process runs this very test, and only writes down its proposals.
     fails = (
-        nullcontext()
-        if RESULTS in os.environ
-        else pytest.raises(AssertionError, match="At index")
+        nullcontext() if RESULTS in os.environ else pytest.raises(AssertionError, match="At index")
     )
     with fails:
         StrategyContract().test_a_fresh_process_gives_the_same_proposals(

@@ -18,7 +18,7 @@ import tvm.s_tir
 
 import schedlang.modules
 from schedlang.instructions import arguments
-from schedlang.instructions.arguments import Argument, argument_of
+from schedlang.instructions.arguments import InstructionArgument, argument_of
 from schedlang.instructions.instruction import KINDS, InstructionKind
 from schedlang.language.schedule import Schedule
 
@@ -54,7 +54,7 @@ def generate() -> str:
 
 
 @functools.cache
-def argument_types() -> dict[str, Argument]:
+def argument_types() -> dict[str, InstructionArgument]:
     """The types of arguments by the name that stands in a signature."""
     named = {name: getattr(arguments, name) for name in arguments.__all__}
     return {

@@ -18,7 +18,7 @@ _SAFETY = 4.0
 
 
 @dataclass(frozen=True)
-class Roofline:
+class RooflineBound:
     """The shortest time that a machine allows for a workload (Williams et al., Roofline, 2009).
 
     Attributes
@@ -41,7 +41,7 @@ def roofline_of(
     *,
     flops_per_second: float | None = None,
     bytes_per_second: float | None = None,
-) -> Roofline:
+) -> RooflineBound:
     """Return the longer of two times: that of the operations, and that of the arguments.
 
     Parameters
@@ -55,7 +55,9 @@ def roofline_of(
     moved = bytes_of(workload)
     rate = bytes_per_second or _memory_rate(target, moved)
     memory = moved / rate
-    return Roofline(memory, "memory") if memory > compute else Roofline(compute, "arithmetic")
+    if memory > compute:
+        return RooflineBound(memory, "memory")
+    return RooflineBound(compute, "arithmetic")
 
 
 def _memory_rate(target: Target, moved: int) -> float:

@@ -6,7 +6,7 @@ import schedlang as sl
 from schedlang.language.schedule import Trace
 from schedlang.networks import NetworkResult
 from schedlang.printed import first_line, listed, nearest
-from schedlang.report import Comparison
+from schedlang.report import RunComparison
 from schedlang.tuning.explaining import Explanation
 
 
@@ -40,7 +40,7 @@ def test_a_cell_shows_the_text_of_what_is_large() -> None:
     assert shown(schedule.trace) == str(schedule.trace)
     space = sl.default_space("cpu")
     assert shown(space) == str(space)
-    kinds = (Trace, sl.TuneResult, NetworkResult, Explanation, Comparison)
+    kinds = (Trace, sl.TuneResult, NetworkResult, Explanation, RunComparison)
     for kind in (*kinds, sl.Space, sl.Network, sl.CompiledNetwork):
         assert "_repr_pretty_" in vars(kind)
 

@@ -296,7 +296,7 @@ def _of_name(name: str) -> tuple[str, str]:
         return fill(int(found["m"]), int(found["n"]))
     rest = rf"x(?P<k>\d+)_(?P<type>{'|'.join(_LONG)})_(?P<order>nk|kn)_(?P<way>swizzled|plain)"
     if (found := re.fullmatch(f"{re.escape(_PREFIX)}{shape}{rest}", name)) is None:
-        raise ValueError(f"no tensor intrinsic {name!r} is known; Tile.product makes names")
+        raise ValueError(f"no tensor intrinsic {name!r} is known; WgmmaTile.product makes names")
     m, n, k = (int(found[one]) for one in "mnk")
     flags = found["order"] == "nk", found["way"] == "swizzled"
     return product(WgmmaTile(m, n, k, _LONG[found["type"]], *flags))

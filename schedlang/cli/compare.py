@@ -19,7 +19,7 @@ from schedlang.naming.objects import UsageError
 
 if TYPE_CHECKING:
     from schedlang.database import FinalsEntry, Record, Timing
-    from schedlang.report import Comparison
+    from schedlang.report import RunComparison
 
 
 _NONE = "-"
@@ -272,7 +272,7 @@ def _records(one: Named, other: Named) -> Answer:
     return Answer(text, document)
 
 
-def _with_decisions(found: Comparison) -> str:
+def _with_decisions(found: RunComparison) -> str:
     """Return the comparison as text, with the decisions of the winners that differ."""
     lines = [str(found)]
     differing = found.differing_decisions
@@ -289,7 +289,7 @@ def _with_decisions(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _document(found: Comparison) -> dict[str, Any]:
+def _document(found: RunComparison) -> dict[str, Any]:
     return {
         "runs": list(found.runs),
         "same_workload": found.same_workload,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedlang.database.summaries import (
         BestDiffers,
         Difference,
-        Summary,
+        WorkloadSummary,
         diff,
         format_summary,
         summary,
@@ -41,7 +41,7 @@ __all__ = [
     "Run",
     "RunDetails",
     "RunHistory",
-    "Summary",
+    "WorkloadSummary",
     "Timing",
     "TrialDetails",
     "best_first",

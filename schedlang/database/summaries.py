@@ -18,7 +18,7 @@ HEAD = ("workload", "key", "target", "trials", "best", "verified", "newest", "fa
 
 
 @dataclass(frozen=True)
-class Summary:
+class WorkloadSummary:
     """The records of a workload on a target, with all toolchains.
 
     Attributes
@@ -42,9 +42,9 @@ class Summary:
     record: int | None = None
 
 
-def summary(database: Database) -> list[Summary]:
-    """Return one ``Summary`` per workload and target, in the order of their first records."""
-    found: dict[tuple[str, str], Summary] = {}
+def summary(database: Database) -> list[WorkloadSummary]:
+    """Return a ``WorkloadSummary`` per workload and target, in the order of their first records."""
+    found: dict[tuple[str, str], WorkloadSummary] = {}
     failures: dict[tuple[str, str], Counter[str]] = {}
     for record in all_records(database):
         key = (record.workload_key, record.target_key)
@@ -53,7 +53,7 @@ def summary(database: Database) -> list[Summary]:
         if not record.ok:
             failed[str(record.status)] += 1
         trials = 0 if before is None else before.trials
-        found[key] = Summary(
+        found[key] = WorkloadSummary(
             record.workload_key,
             record.workload_name,
             record.target_key,
@@ -66,7 +66,7 @@ def summary(database: Database) -> list[Summary]:
     return [_with_best(database, one) for one in found.values()]
 
 
-def _with_best(database: Database, one: Summary) -> Summary:
+def _with_best(database: Database, one: WorkloadSummary) -> WorkloadSummary:
     best = best_record(database, one.workload_key, one.target_key)
     if best is None:
         return one
@@ -74,7 +74,7 @@ def _with_best(database: Database, one: Summary) -> Summary:
     return replace(one, best=latency, verified=best.verified, record=best.id)
 
 
-def format_summary(summaries: Sequence[Summary]) -> str:
+def format_summary(summaries: Sequence[WorkloadSummary]) -> str:
     """Return a table as text, with one line per summary."""
     rows = [HEAD, *map(row_of, summaries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -84,7 +84,7 @@ def format_summary(summaries: Sequence[Summary]) -> str:
     )
 
 
-def row_of(one: Summary) -> tuple[str, ...]:
+def row_of(one: WorkloadSummary) -> tuple[str, ...]:
     """Return a summary as texts in columns, whose titles are ``HEAD``."""
     return (
         one.workload_name,
@@ -191,5 +191,5 @@ def _without(database: Database, theirs: Counter[bytes]) -> tuple[Record, ...]:
     return tuple(only)
 
 
-def _best(found: Summary | None) -> float | None:
+def _best(found: WorkloadSummary | None) -> float | None:
     return None if found is None else found.best

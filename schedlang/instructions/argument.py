@@ -1,4 +1,4 @@
-"""``Argument``: how an instruction reads, checks, prints and stores one of its arguments.
+"""``InstructionArgument``: how an argument of an instruction is read, checked, printed and stored.
 
 ``TVMReader`` reads the same content from TVM's JSON databases.
 """
@@ -84,7 +84,7 @@ TVMReading = Literal[
 _SHOWN = 60
 
 
-class Argument(ABC):
+class InstructionArgument(ABC):
     """A type of argument. A parameter's annotation chooses it (``argument_of``).
 
     The content of an argument is what a trace stores: handles, plain Python values, expressions,

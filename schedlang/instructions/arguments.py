@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from schedlang.distributions import Distribution
 from schedlang.expressions import IndexMap, IntExpr
-from schedlang.instructions.argument import Argument
+from schedlang.instructions.argument import InstructionArgument
 from schedlang.instructions.handle_arguments import (
     BLOCK,
     LOOP,
@@ -51,7 +51,7 @@ from schedlang.instructions.value_arguments import (
 
 __all__ = [
     "AnyBuffer",
-    "Argument",
+    "InstructionArgument",
     "Block",
     "BlockOrLoop",
     "Blocks",
@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 
-_PLAIN: dict[Any, Argument] = {
+_PLAIN: dict[Any, InstructionArgument] = {
     BlockRV: BLOCK,
     LoopRV: LOOP,
     int: IntegerArgument(),
@@ -92,7 +92,7 @@ _PLAIN: dict[Any, Argument] = {
 _LITERAL = LiteralArgument()
 
 
-def argument_of(annotation: Any) -> Argument:
+def argument_of(annotation: Any) -> InstructionArgument:
     """Return the type of argument that an annotation stands for.
 
     An ``Annotated`` type names it; a list or sequence is one of its items' type; any other
@@ -100,7 +100,7 @@ def argument_of(annotation: Any) -> Argument:
     """
     if typing.get_origin(annotation) is Annotated:
         for extra in typing.get_args(annotation)[1:]:
-            if isinstance(extra, Argument):
+            if isinstance(extra, InstructionArgument):
                 return extra
     origin = typing.get_origin(annotation)
     if origin in (list, collections.abc.Sequence):

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, cast
 
 from schedlang.errors import TraceFormatError
-from schedlang.instructions.argument import Argument, Earlier, TVMReader, described, is_of, shown
+from schedlang.instructions.argument import (
+    Earlier,
+    InstructionArgument,
+    TVMReader,
+    described,
+    is_of,
+    shown,
+)
 from schedlang.instructions.handles import BadArgument, BlockRV, LoopRV, ProgramState
 from schedlang.instructions.value_arguments import PlainArgument, SequenceArgument
 from schedlang.tvm import analysis
@@ -46,7 +53,7 @@ _BLOCK_OR_LOOP = HandleArgument(
 _BLOCKS = SequenceArgument(BLOCK, takes="a list of blocks")
 
 
-class LoopOrBlocksArgument(Argument):
+class LoopOrBlocksArgument(InstructionArgument):
     """A loop, or a list of blocks."""
 
     name = "loop or blocks"
@@ -84,7 +91,7 @@ Blocks = Annotated[Sequence[BlockRV | str], _BLOCKS]
 Role = Literal["read", "write"]
 
 
-class BufferNumberArgument(Argument):
+class BufferNumberArgument(InstructionArgument):
     """The index of a buffer among the block's reads or writes, or its name."""
 
     stored = (int,)
@@ -104,7 +111,7 @@ class BufferNumberArgument(Argument):
         raise BadArgument(f"takes a plain int, not {described(value)}")
 
 
-class BufferArgument(Argument):
+class BufferArgument(InstructionArgument):
     """A buffer that the block reads or writes, as ``(role, number)``; or its name."""
 
     name = "buffer"

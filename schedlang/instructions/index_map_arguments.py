@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from schedlang.errors import SchedlangError, TraceFormatError
 from schedlang.expressions import IndexMap
 from schedlang.instructions.argument import (
-    Argument,
     Earlier,
+    InstructionArgument,
     Render,
     described,
     expression,
@@ -24,7 +24,7 @@ from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.values import element_of, index_map_from_tvm
 
 
-class MapArgument(Argument):
+class MapArgument(InstructionArgument):
     """A map from indices, of the buffer or the block in the arguments before, to others."""
 
     name = "index map"
@@ -48,7 +48,7 @@ class MapArgument(Argument):
         return own_map(state, value)
 
 
-class RangesArgument(Argument):
+class RangesArgument(InstructionArgument):
     """A function of the block's variables that gives an index or a range in each dimension.
 
     It is stored as an index map with two outputs, begin and end, for each dimension.
@@ -81,7 +81,7 @@ class RangesArgument(Argument):
         return _pairs(content, tvm_expression)
 
 
-class PaddingArgument(Argument):
+class PaddingArgument(InstructionArgument):
     """The fill value of elements that exist only in the new layout."""
 
     name = "padding"

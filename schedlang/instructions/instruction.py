@@ -15,7 +15,7 @@ from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
-from schedlang.instructions.arguments import Argument, argument_of
+from schedlang.instructions.arguments import InstructionArgument, argument_of
 from schedlang.instructions.handles import Handle, ProgramState, describe, handle_name, handles_in
 
 
@@ -24,7 +24,7 @@ class Parameter:
     """One declared parameter of an instruction kind."""
 
     name: str
-    argument: Argument
+    argument: InstructionArgument
     default: Any
     keyword_only: bool
     variadic: bool = False

@@ -19,8 +19,8 @@ from schedlang.expressions import (
     random_variables,
 )
 from schedlang.instructions.argument import (
-    Argument,
     Earlier,
+    InstructionArgument,
     TVMPart,
     TVMReader,
     TVMReading,
@@ -33,7 +33,7 @@ from schedlang.instructions.handles import BadArgument, BlockRV, LoopRV, Program
 # -- Plain Python values, lists of another type, anything that a trace can store ------------------
 
 
-class PlainArgument(Argument):
+class PlainArgument(InstructionArgument):
     """A value of one of the types ``stored``, which a trace stores as it is.
 
     ``wanted`` says in messages what it takes; the other parameters are the class's attributes.
@@ -83,7 +83,7 @@ IntrinsicName = Annotated[str, INTRINSIC]
 DistributionValue = Annotated[Distribution, DISTRIBUTION]
 
 
-class SequenceArgument(Argument):
+class SequenceArgument(InstructionArgument):
     """A list whose items are all of one type.
 
     Parameters
@@ -95,7 +95,7 @@ class SequenceArgument(Argument):
 
     stored = (tuple,)
 
-    def __init__(self, item: Argument, items: str = "", takes: str = "") -> None:
+    def __init__(self, item: InstructionArgument, items: str = "", takes: str = "") -> None:
         self.item = item
         self.items = items or f"{item.name}s"
         self.name = f"list of {item.name}s"
@@ -124,7 +124,7 @@ class SequenceArgument(Argument):
         return [self.item.read_tvm(reader, item, f"{where}[{k}]") for k, item in items]
 
 
-class LiteralArgument(Argument):
+class LiteralArgument(InstructionArgument):
     """Anything that a trace can store, including values of no other argument type."""
 
     name = "literal"
@@ -162,7 +162,7 @@ def own_map(state: ProgramState, value: IndexMap) -> IndexMap:
 Literal = Annotated[Any, LiteralArgument()]
 
 
-class ConditionArgument(Argument):
+class ConditionArgument(InstructionArgument):
     """What must be true: a comparison of drawn integers, which each replay makes again."""
 
     name = "condition"
@@ -189,7 +189,7 @@ Required = Annotated[bool | int, ConditionArgument()]
 # -- Numbers, lists of them, and weights of the factors of a tile ---------------------------------
 
 
-class IntegerArgument(Argument):
+class IntegerArgument(InstructionArgument):
     """An integer, a drawn one, or an expression of them."""
 
     name = "integer"
@@ -269,7 +269,7 @@ Bound = Annotated[int | None, BoundArgument()]
 Probabilities = Annotated[Sequence[float] | None, ProbabilitiesArgument()]
 
 
-class WeightsArgument(Argument):
+class WeightsArgument(InstructionArgument):
     """A weight for some factors at some levels of a tile, or None.
 
     It is stored as ``((level, ((factor, weight), ...)), ...)``, sorted.

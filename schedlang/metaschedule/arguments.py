@@ -1,6 +1,6 @@
 """Parts of TVM's stored instructions, each checked and read as schedlang's.
 
-The type of an argument says which parts it is read from (``Argument.read_tvm``).
+The type of an argument says which parts it is read from (``InstructionArgument.read_tvm``).
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class EagerGraphWarning(UserWarning):
 
 
 @dataclass
-class _CompiledProgram:
+class _CompiledGraph:
     """A compiled network, for the weights and the sizes that it was made for.
 
     Attributes
@@ -129,7 +129,7 @@ class CapturedGraph:
         # Where dynamo does not pass the state of modules.
         self._own = [*module.parameters(), *module.buffers()]
         self.operators = sum(one.op.startswith("call_") for one in nodes)
-        self._programs: dict[tuple[Any, ...], _CompiledProgram] = {}
+        self._programs: dict[tuple[Any, ...], _CompiledGraph] = {}
         self._made = 0
         self.eager = ""
         self.seconds = 0.0
@@ -163,7 +163,7 @@ class CapturedGraph:
         except ValueOutOfRangeError:
             return self._module(*inputs)  # which says what is wrong
 
-    def _program(self, inputs: Sequence[Any]) -> _CompiledProgram | None:
+    def _program(self, inputs: Sequence[Any]) -> _CompiledGraph | None:
         """Return the program for these inputs; where weights have changed, forget all."""
         program = self._programs.get(self._key(inputs))
         if program is None or program.stamp.holds(self._weights(inputs, program.weights)):
@@ -207,7 +207,7 @@ class CapturedGraph:
                 given.append(place)
         return weights, given
 
-    def _results(self, program: _CompiledProgram, inputs: Sequence[Any]) -> list[Any]:
+    def _results(self, program: _CompiledGraph, inputs: Sequence[Any]) -> list[Any]:
         returned = iter(program.network(*[inputs[place] for place in program.given]))
         found: list[Any] = []
         for one in program.results:
@@ -259,7 +259,7 @@ class CapturedGraph:
         if reason:
             self._cut()
             return reason
-        program = _CompiledProgram(self._compiled(captured), stamp, weights, places, results)
+        program = _CompiledGraph(self._compiled(captured), stamp, weights, places, results)
         reason = self._differs(self._results(program, inputs), expected)
         if not reason and self._proves_little(given, expected):
             found = program.network.verify()
@@ -368,7 +368,7 @@ def _memory(tensor: Any) -> Any:
 def _frozen(torch: Any, module: Any, inputs: Sequence[Any], is_weight: Sequence[bool]) -> Any:
     """Return a module that takes the tensors of each call, and has all else."""
 
-    class Frozen(torch.nn.Module):  # type: ignore[misc]
+    class FrozenModule(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.graph_module = module
@@ -393,4 +393,4 @@ def _frozen(torch: Any, module: Any, inputs: Sequence[Any], is_weight: Sequence[
                     taken.append(next(left) if name is None else getattr(self, name))
             return tuple(self.graph_module(*taken))
 
-    return Frozen()
+    return FrozenModule()

@@ -210,12 +210,12 @@ def _run_by(torch: Any, module: Any, part: Callable[[Any], Any]) -> Any:
         module.recompile()
     run = part(module)
 
-    class Part(torch.nn.Module):  # type: ignore[misc]
+    class CompiledPart(torch.nn.Module):  # type: ignore[misc]
         def forward(self, *inputs: Any) -> Any:
             found = run(*inputs)
             return found[0] if alone else found
 
-    return Part()
+    return CompiledPart()
 
 
 # -- Whether weights are what they were -----------------------------------------------------------

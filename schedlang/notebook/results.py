@@ -23,7 +23,7 @@ from schedlang.notebook.markup import (
     table,
 )
 from schedlang.printed import count_text
-from schedlang.report.comparison import Best, Comparison, bests_table
+from schedlang.report.comparison import BestOfRun, RunComparison, bests_table
 from schedlang.report.facts import Context, FactTile, tiles
 from schedlang.report.numbers import latency_text, ratio_text
 from schedlang.tuning.explaining import DecisionEffect, Explanation
@@ -108,7 +108,7 @@ _MOST_DECISIONS, _MOST_SETTINGS, _MOST_SIDES = 10, 12, 4
 _WIDEST_VALUE = 110
 
 
-def comparison_html(comparison: Comparison) -> str:
+def comparison_html(comparison: RunComparison) -> str:
     """Return a row for each run, the fastest first, and the settings that differ."""
     shown = bests_table(comparison)
     title, best, _, ratio, speedup, verified, verdict = range(7)
@@ -144,7 +144,7 @@ def comparison_html(comparison: Comparison) -> str:
     return card(f"{len(comparison.runs)} runs", comparison.workloads, *parts)
 
 
-def _settings(comparison: Comparison) -> Markup:
+def _settings(comparison: RunComparison) -> Markup:
     """Return the settings that differ between the first runs, folded."""
     found = list(comparison.differences.items())
     names = [clipped(name, 40) for name in comparison.runs][:_MOST_SIDES]
@@ -158,13 +158,13 @@ def _settings(comparison: Comparison) -> Markup:
     return folded(count_text(len(found), "setting differs", "settings differ"), shown)
 
 
-def _ends(bests: Sequence[Best]) -> tuple[float, float]:
+def _ends(bests: Sequence[BestOfRun]) -> tuple[float, float]:
     """Return the lowest and the highest end of all intervals."""
     found = [end for one in bests for end in one.ratio_interval or ()]
     return min(found, default=1.0), max(found, default=1.0)
 
 
-def _interval(best: Best, ends: tuple[float, float]) -> Markup | str:
+def _interval(best: BestOfRun, ends: tuple[float, float]) -> Markup | str:
     """Return the interval of a ratio as a line with its median, and as text."""
     if best.ratio_interval is None or best.ratio is None:
         return ""

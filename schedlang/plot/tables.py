@@ -17,7 +17,7 @@ from schedlang.errors import SchedlangError, TargetError
 from schedlang.formats.document import stored_decisions, stored_modules
 from schedlang.measurement.finals import Interval, mann_whitney, median_interval
 from schedlang.targets import Target
-from schedlang.targets.roofline import Roofline, peak_of, roofline_of
+from schedlang.targets.roofline import RooflineBound, peak_of, roofline_of
 from schedlang.tuning.decision_importance import MOST_TRACES, Importance, importance
 
 # -- The decisions of candidates as columns, and what each has to do with latency -----------------
@@ -377,7 +377,7 @@ class MachineLimits:
 
     flops: float = 0.0
     peak: float = math.inf
-    roofline: Roofline = Roofline(0.0, "arithmetic")
+    roofline: RooflineBound = RooflineBound(0.0, "arithmetic")
     why: str = ""
 
 

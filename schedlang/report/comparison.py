@@ -29,7 +29,7 @@ from schedlang.report.view import Table
 
 
 @dataclass(frozen=True)
-class Best:
+class BestOfRun:
     """The best program of a run, against that of the fastest run.
 
     Attributes
@@ -70,7 +70,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Several runs side by side.
 
     Attributes
@@ -86,7 +86,7 @@ class Comparison:
     same_workload: bool
     workloads: str
     settings: Mapping[str, Sequence[str]]
-    bests: Sequence[Best]
+    bests: Sequence[BestOfRun]
     decisions: Mapping[str, Sequence[str]]
 
     @property
@@ -121,7 +121,7 @@ class Comparison:
         ]
 
 
-def compare(runs: Runs) -> Comparison:
+def compare(runs: Runs) -> RunComparison:
     """Return what differs between runs, and whether their best programs are equally fast.
 
     Parameters
@@ -136,7 +136,7 @@ def compare(runs: Runs) -> Comparison:
     same, how = _workloads(histories)
     outcomes = {name: outcome_of(history) for name, history in histories.items()}
     bests = [_best(name, outcomes[name]) for name in histories]
-    return Comparison(
+    return RunComparison(
         histories,
         same,
         how,
@@ -162,15 +162,15 @@ def _workloads(histories: Mapping[str, RunHistory]) -> tuple[bool, str]:
     return False, "the runs tuned different workloads: their latencies do not compare"
 
 
-def _best(name: str, outcome: RunOutcome) -> Best:
+def _best(name: str, outcome: RunOutcome) -> BestOfRun:
     winner = outcome.winner
     if winner is None:
-        return Best(name, outcome, verdict="no candidate has a latency")
+        return BestOfRun(name, outcome, verdict="no candidate has a latency")
     assert outcome.timing is not None
-    return Best(name, outcome, outcome.timing.samples, outcome.timing.interval)
+    return BestOfRun(name, outcome, outcome.timing.samples, outcome.timing.interval)
 
 
-def _judged(bests: Sequence[Best], histories: Mapping[str, RunHistory]) -> list[Best]:
+def _judged(bests: Sequence[BestOfRun], histories: Mapping[str, RunHistory]) -> list[BestOfRun]:
     """Return the best programs, fastest first, each compared with the first."""
     ranked = sorted(bests, key=lambda best: (best.latency is None, best.latency or 0.0))
     first = ranked[0]
@@ -190,7 +190,7 @@ def _judged(bests: Sequence[Best], histories: Mapping[str, RunHistory]) -> list[
     return judged
 
 
-def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
+def _verdict(best: BestOfRun, first: BestOfRun, ratio: float) -> tuple[float | None, str]:
     one, other = best.outcome.winner, first.outcome.winner
     slower = for_terminals(percent_text(ratio - 1, 1))
     same = one is not None and other is not None and bool(one.program_key)
@@ -261,13 +261,13 @@ def _decisions(outcomes: Mapping[str, RunOutcome]) -> dict[str, Sequence[str]]:
 _COLUMNS = ("Run", "Best", "Interval", "To the fastest", "Speed-up", "Verified", "Verdict")
 
 
-def bests_table(comparison: Comparison) -> Table:
+def bests_table(comparison: RunComparison) -> Table:
     """Return a row for each run, the fastest first."""
     rows = [_row(best) for best in comparison.bests]
     return Table("Best program of each run", _COLUMNS, rows, (1, 2, 3, 4), open=True)
 
 
-def _row(best: Best) -> list[str]:
+def _row(best: BestOfRun) -> list[str]:
     if best.latency is None or best.interval is None:
         return [best.run, "", "", "", "", "", best.verdict]
     winner = best.outcome.winner

@@ -21,7 +21,7 @@ from schedlang.report.chart_views import (
     packed_decisions,
     time_line_view,
 )
-from schedlang.report.comparison import Comparison, bests_table, compare
+from schedlang.report.comparison import RunComparison, bests_table, compare
 from schedlang.report.facts import Context, environment, facts, tiles
 from schedlang.report.numbers import duration_text
 from schedlang.report.page import Datasets, VegaScript, checked_path, render
@@ -117,7 +117,7 @@ def write_comparison(runs: Runs, path: str | os.PathLike[str], *, title: str | N
         return render("comparison.html.j2", place, vega, page, heading, views)
 
 
-def _bests(comparison: Comparison, data: Datasets) -> View:
+def _bests(comparison: RunComparison, data: Datasets) -> View:
     title = "Best programs"
     samples = {best.run: best.samples for best in comparison.bests if best.samples}
     finding = comparison.summary
@@ -137,7 +137,7 @@ def _bests(comparison: Comparison, data: Datasets) -> View:
     return View("bests", title, finding, reading, charts=charts, tables=[bests_table(comparison)])
 
 
-def _convergence(comparison: Comparison, data: Datasets) -> View:
+def _convergence(comparison: RunComparison, data: Datasets) -> View:
     title = "Best latency so far"
     rows = rows_of(comparison.runs)
     if not any(row.latency is not None for of_one in rows.values() for row in of_one):
@@ -159,7 +159,7 @@ def _convergence(comparison: Comparison, data: Datasets) -> View:
     return View("convergence", title, finding, reading, charts=charts)
 
 
-def _differences(comparison: Comparison) -> View:
+def _differences(comparison: RunComparison) -> View:
     title = "What differs"
     names = list(comparison.runs)
     differing = comparison.differences
@@ -181,7 +181,7 @@ def _differences(comparison: Comparison) -> View:
     return View("settings", title, finding, tables=tables)
 
 
-def _decisions(comparison: Comparison) -> View:
+def _decisions(comparison: RunComparison) -> View:
     title = "Decisions of the winners"
     if not comparison.decisions:
         why = "a run has no winner" if comparison.same_workload else comparison.workloads

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from schedlang.measurement import describe_latency
 from schedlang.targets import Target
-from schedlang.targets.roofline import Roofline, roofline_of
+from schedlang.targets.roofline import RooflineBound, roofline_of
 from schedlang.tuning.leaderboard import Trial
 from schedlang.workloads.workload import Workload
 
@@ -203,7 +203,7 @@ class _Roofline(Rule):
         needed = "flops_per_second=" if workload.flops else "bytes_per_second="
         raise ValueError(f"roofline(): {workload.name} has none, as {does}; give {needed}")
 
-    def _roofline(self, workload: Workload, target: Target) -> Roofline:
+    def _roofline(self, workload: Workload, target: Target) -> RooflineBound:
         return roofline_of(
             workload,
             target,

@@ -142,7 +142,7 @@ def in_each_call(func: PrimFunc) -> PrimFunc:
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _RootStatement:
     """A statement of the root: the tensors outside of it that it uses, and those that it writes."""
 
     statement: Any
@@ -150,7 +150,7 @@ class _Step:
     written: frozenset[Any]
 
     @classmethod
-    def of(cls, statement: Any) -> _Step:
+    def of(cls, statement: Any) -> _RootStatement:
         used = {var for var in found_in(statement, Var) if isinstance(var.ty, BufferType)}
         written = {store.buffer for store in found_in(statement, BufferStore)}
         inside: set[Any] = set()
@@ -161,13 +161,13 @@ class _Step:
         return cls(statement, frozenset((used | written) - inside), frozenset(written - inside))
 
 
-def _steps(func: PrimFunc) -> tuple[list[_Step], list[_Step], set[Any]] | None:
+def _steps(func: PrimFunc) -> tuple[list[_RootStatement], list[_RootStatement], set[Any]] | None:
     """Return all steps, those that run ahead, and the weights; None without weights."""
     weights = {func.params[position] for position in weight_positions(func)}
     if not weights or not isinstance(func.body, SBlockRealize):
         return None
     root = func.body.block
-    steps = [_Step.of(statement) for statement in _flattened(root.body)]
+    steps = [_RootStatement.of(statement) for statement in _flattened(root.body)]
     weights -= {var for step in steps for var in step.written}
     return steps, _ahead(steps, weights, set(root.alloc_buffers)), weights
 
@@ -178,12 +178,14 @@ def _flattened(statement: Any) -> list[Any]:
     return [inner for child in statement.seq for inner in _flattened(child)]
 
 
-def _ahead(steps: Sequence[_Step], weights: set[Any], inner: set[Any]) -> list[_Step]:
+def _ahead(
+    steps: Sequence[_RootStatement], weights: set[Any], inner: set[Any]
+) -> list[_RootStatement]:
     """Return the steps that depend on weights only; ``inner`` are the tensors between steps."""
     found = list(steps)
     while True:
         known: set[Any] = set()
-        kept: list[_Step] = []
+        kept: list[_RootStatement] = []
         for step in found:
             writers = [one for one in steps if one.written & step.written]
             complete = all(one in found for one in writers) and step.written <= inner
@@ -205,14 +207,14 @@ def _ahead(steps: Sequence[_Step], weights: set[Any], inner: set[Any]) -> list[_
         found = kept
 
 
-def _behind_weights(steps: list[_Step], weights: set[Any]) -> list[_Step]:
+def _behind_weights(steps: list[_RootStatement], weights: set[Any]) -> list[_RootStatement]:
     """Leave out the steps whose results hold no weight, unless others of the steps read them."""
     holding = set(weights)
     for step in steps:
         if step.used & holding:
             holding |= step.written
     needed: set[Any] = set()
-    kept: list[_Step] = []
+    kept: list[_RootStatement] = []
     for step in reversed(steps):
         if step.written & (holding | needed):
             needed |= step.used
@@ -220,13 +222,15 @@ def _behind_weights(steps: list[_Step], weights: set[Any]) -> list[_Step]:
     return kept
 
 
-def _is_written(var: Any, steps: Iterable[_Step]) -> bool:
+def _is_written(var: Any, steps: Iterable[_RootStatement]) -> bool:
     return any(var in step.written for step in steps)
 
 
-def _packing(func: PrimFunc, packed: Any, ahead: list[_Step], weights: set[Any]) -> Packing:
+def _packing(
+    func: PrimFunc, packed: Any, ahead: list[_RootStatement], weights: set[Any]
+) -> Packing:
     needed = {packed}
-    steps: list[_Step] = []
+    steps: list[_RootStatement] = []
     for step in reversed(ahead):
         if step.written & needed:
             needed |= step.used
@@ -251,7 +255,7 @@ def _plain(loop: For) -> For:
 
 
 def _function(
-    func: PrimFunc, params: list[Any], root: Any, steps: list[_Step], allocated: list[Any]
+    func: PrimFunc, params: list[Any], root: Any, steps: list[_RootStatement], allocated: list[Any]
 ) -> PrimFunc:
     body = sequence([step.statement for step in steps])
     block = program.changed_block(root, body=body, allocated=allocated)

@@ -1,11 +1,11 @@
 """Task schedulers: which task of a network gets the next slice of trials."""
 
 from schedlang.search.tasks.objective import (
-    Latency,
     Objective,
     ObjectiveError,
     Requirements,
     Speedup,
+    TotalLatency,
     UserObjective,
 )
 from schedlang.search.tasks.progress import TaskProgress, network_latencies
@@ -30,7 +30,7 @@ __all__ = [
     "SCHEDULERS",
     "EqualSplit",
     "GradientScheduler",
-    "Latency",
+    "TotalLatency",
     "Objective",
     "ObjectiveError",
     "RepresentativesFirst",

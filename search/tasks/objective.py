@@ -49,7 +49,7 @@ class Objective(ABC):
         return {}
 
 
-class Latency(Objective):
+class TotalLatency(Objective):
     """The sum of the networks' latencies, in seconds (Ansor, Table 2, f1).
 
     Parameters

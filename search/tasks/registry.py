@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from schedlang.printed import not_among
 from schedlang.search.tasks.objective import (
-    Latency,
     Objective,
     Requirements,
     Speedup,
+    TotalLatency,
     UserObjective,
 )
 from schedlang.search.tasks.schedulers import (
@@ -24,7 +24,7 @@ from schedlang.search.tasks.schedulers import (
 SCHEDULERS: Mapping[str, type[SchedulerBase]] = {
     make.name: make for make in (GradientScheduler, RoundRobin, EqualSplit)
 }
-OBJECTIVES = (Latency.name, Requirements.name, Speedup.name)
+OBJECTIVES = (TotalLatency.name, Requirements.name, Speedup.name)
 
 UserFunction = Callable[[tuple[float, ...]], float]
 
@@ -60,8 +60,8 @@ def make_objective(
         if len(given.limits) != networks:
             raise ValueError(f"limits={limits!r}: {len(given.limits)} for {networks} networks")
         return given
-    if objective == Latency.name:
-        return Latency(weights)
+    if objective == TotalLatency.name:
+        return TotalLatency(weights)
     if objective == Speedup.name:
         return Speedup()
     if callable(objective):
@@ -109,7 +109,7 @@ def make_scheduler(
     given = {
         "limits": limits,
         "patience": patience,
-        "objective": None if objective == Latency.name else objective,
+        "objective": None if objective == TotalLatency.name else objective,
     }
     for name, value in given.items():
         if value is not None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from schedlang.errors import SchedlangError
-from schedlang.search.tasks.objective import Latency, Objective
+from schedlang.search.tasks.objective import Objective, TotalLatency
 from schedlang.search.tasks.progress import TaskProgress, best_rates, estimated_latencies
 
 # -- What all of them do, two baselines, and those of users ---------------------------------------
@@ -54,7 +54,7 @@ class SchedulerBase(ABC):
     ) -> None:
         if patience is not None and (type(patience) is not int or patience < 1):
             raise ValueError(f"patience={patience!r}; give a whole number of trials, 1 or more")
-        self.objective = objective or Latency()
+        self.objective = objective or TotalLatency()
         self.patience = patience
         self.seed = seed
 

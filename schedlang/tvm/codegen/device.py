@@ -127,7 +127,7 @@ class _Type(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 
 
-class _Tensor(ctypes.Structure):
+class _DLManagedTensor(ctypes.Structure):
     """DLPack's DLTensor, and what follows it in a DLManagedTensor."""
 
     _fields_ = (
@@ -156,7 +156,7 @@ class _Bytes:
         self._device = where
         shape = ctypes.c_int64.from_address(_forever(ctypes.sizeof(ctypes.c_int64)))
         shape.value = size
-        self._tensor = _Tensor.from_address(_forever(ctypes.sizeof(_Tensor)))
+        self._tensor = _DLManagedTensor.from_address(_forever(ctypes.sizeof(_DLManagedTensor)))
         self._tensor.__init__(  # type: ignore[misc]
             address,
             *where,

@@ -87,7 +87,7 @@ def _overlapping(func: PrimFunc) -> PrimFunc:
 
 
 @dataclass(frozen=True)
-class _Tile:
+class _OverlappingTile:
     """A tile that starts earlier where it is the last one, and the variable of its start."""
 
     guard: Guard
@@ -168,7 +168,7 @@ class _Overlapped(TileNest):
         private = self.owner.private(part)
         if not self.owner.may_repeat(part, private, blocks, around):
             return body
-        tiles: list[_Tile] = []
+        tiles: list[_OverlappingTile] = []
         for guard in guards:
             tile = self._tile(guard, blocks, private, around)
             if tile is not None and all(guard.is_apart(one.guard) for one in tiles):
@@ -178,7 +178,7 @@ class _Overlapped(TileNest):
     @staticmethod
     def _tile(
         guard: Guard, blocks: Sequence[Placed], private: Sequence[Any], around: Around
-    ) -> _Tile | None:
+    ) -> _OverlappingTile | None:
         """Return the tile of a guard, if all that is computed follows from where it starts."""
         for realize in (one.realize for one in blocks):
             own = guard
@@ -191,7 +191,7 @@ class _Overlapped(TileNest):
             if not moves(realize, own, around, in_tile=in_tile):
                 return None
         kind = next(iter(guard.start.terms)).variable.ty
-        return _Tile(guard, tirx.Var("start", kind))
+        return _OverlappingTile(guard, tirx.Var("start", kind))
 
 
 def _is_plain(loop: Any) -> bool:
@@ -210,7 +210,7 @@ def _is_simple(loop: Any) -> bool:
     return _is_plain(loop) and not (vectorized and not isinstance(loop.body, SBlockRealize))
 
 
-def _changed(body: Any, tiles: Sequence[_Tile], around: Around) -> Any:
+def _changed(body: Any, tiles: Sequence[_OverlappingTile], around: Around) -> Any:
     """Return the body of loops, of which the last tiles start earlier."""
 
     def moved(linear: Linear) -> Linear:

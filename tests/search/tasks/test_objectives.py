@@ -8,12 +8,12 @@ import pytest
 
 from schedlang.search.tasks import (
     GradientScheduler,
-    Latency,
     Objective,
     ObjectiveError,
     Requirements,
     Speedup,
     TaskProgress,
+    TotalLatency,
     UserObjective,
 )
 
@@ -27,21 +27,21 @@ TASKS = [tuned((2, 0), 1.0, 4.0), tuned((1, 4), 3.0, 12.0)]
 
 
 def test_costs() -> None:
-    assert Latency().cost(TASKS) == 17.0
+    assert TotalLatency().cost(TASKS) == 17.0
     assert Requirements([6.0, 10.0]).cost(TASKS) == 18.0
     assert Speedup().cost(TASKS) == pytest.approx(-4.0)
     assert UserObjective(max).cost(TASKS) == 12.0
 
 
 def test_slopes() -> None:
-    assert Latency().slopes(TASKS) == [2.0, 5.0]
+    assert TotalLatency().slopes(TASKS) == [2.0, 5.0]
     assert Requirements([6.0, 10.0]).slopes(TASKS) == [0.0, 4.0]
     assert Speedup().slopes(TASKS) == pytest.approx([2 / 5 / 2, (1 / 5 + 4 / 12) / 2])
     assert UserObjective(max).slopes(TASKS) == pytest.approx([0.0, 4.0])
     assert UserObjective(lambda x: x[0] ** 2).slopes(TASKS) == pytest.approx([20.0, 10.0])
 
 
-@pytest.mark.parametrize("objective", [Latency(), Requirements([1.0, 1.0]), Speedup()])
+@pytest.mark.parametrize("objective", [TotalLatency(), Requirements([1.0, 1.0]), Speedup()])
 def test_slopes_are_the_derivatives_of_the_cost(objective: Objective) -> None:
     """Up to one factor, which no scheduler needs."""
     step = 1e-6
@@ -56,7 +56,7 @@ def test_slopes_are_the_derivatives_of_the_cost(objective: Objective) -> None:
 
 
 @pytest.mark.parametrize(
-    "objective", [Latency(), Requirements([1.0, 1.0]), Speedup(), UserObjective(sum)]
+    "objective", [TotalLatency(), Requirements([1.0, 1.0]), Speedup(), UserObjective(sum)]
 )
 def test_costs_of_unknown_latencies_are_unknown(objective: Objective) -> None:
     progress = [*TASKS, TaskProgress((0, 1))]
@@ -76,7 +76,7 @@ def test_the_reference_of_an_unknown_default_is_what_came_first() -> None:
 
 def test_a_mean_of_speedups_weighs_short_networks_as_long_ones() -> None:
     progress = [tuned((1, 0), 1e-3), tuned((0, 1), 1.0), tuned((0, 1), 0.5)]
-    assert GradientScheduler(Latency(), epsilon=0.0).next(progress) == 1
+    assert GradientScheduler(TotalLatency(), epsilon=0.0).next(progress) == 1
     assert GradientScheduler(Speedup(), epsilon=0.0).next(progress) == 0
 
 

@@ -11,11 +11,11 @@ from schedlang.errors import SchedlangError
 from schedlang.search.tasks import (
     SCHEDULERS,
     GradientScheduler,
-    Latency,
     ObjectiveError,
     Requirements,
     Speedup,
     TaskProgress,
+    TotalLatency,
     UserObjective,
     make_scheduler,
 )
@@ -41,7 +41,7 @@ def test_objectives() -> None:
     def objective(*given: Any, **others: Any) -> Any:
         return make_scheduler(*given, **others).objective  # type: ignore[union-attr]
 
-    assert type(objective()) is Latency
+    assert type(objective()) is TotalLatency
     assert type(objective(objective="speedup")) is Speedup
     assert objective(objective="requirements", limits=0.5).limits == (0.5,)
     assert objective(objective="requirements", limits=[1, 2], networks=2).limits == (1.0, 2.0)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from schedlang.search.tasks import (
     GradientScheduler,
-    Latency,
     RepresentativesFirst,
     RoundRobin,
     TaskProgress,
+    TotalLatency,
     make_objective,
 )
 
@@ -45,7 +45,9 @@ def test_they_end_when_none_of_them_gains() -> None:
 
 
 def test_all_tasks_are_weighed_afterwards() -> None:
-    scheduler = RepresentativesFirst(GradientScheduler(Latency([0.0, 1.0]), epsilon=0), [1], _all)
+    scheduler = RepresentativesFirst(
+        GradientScheduler(TotalLatency([0.0, 1.0]), epsilon=0), [1], _all
+    )
     progress = [task(1, 0, latencies=[9.0]), task(0, 1, latencies=[1.0])]
     assert scheduler.next(progress) == 1, "the first network never runs"
     assert scheduler.settings["representatives"] == (1,)
@@ -61,6 +63,6 @@ def test_weights_of_the_networks() -> None:
     progress = [task(2, 1, latencies=[3.0]), task(0, 1, latencies=[5.0])]
     assert objective.slopes(progress) == [5.0, 4.0]
     assert objective.cost(progress) == 0.5 * 6.0 + 4.0 * 8.0
-    assert objective.settings == {"weights": (0.5, 4.0)} and not Latency().settings
+    assert objective.settings == {"weights": (0.5, 4.0)} and not TotalLatency().settings
     unknown = [task(1, 0), task(0, 1, latencies=[5.0])]
     assert make_objective(networks=2, weights=[0.0, 1.0]).cost(unknown) == 5.0

@@ -13,11 +13,11 @@ from schedlang.search.tasks import (
     SCHEDULERS,
     EqualSplit,
     GradientScheduler,
-    Latency,
     Requirements,
     RoundRobin,
     Speedup,
     TaskProgress,
+    TotalLatency,
     make_scheduler,
 )
 from tests.search.tasks.learning_curves import SLICE, network, tune
@@ -41,7 +41,7 @@ def gradient(**settings: float) -> GradientScheduler:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_gradient_beats_equal_split(seed: int) -> None:
     curves = network(seed, TASKS)
-    for objective in (Latency(), Speedup()):
+    for objective in (TotalLatency(), Speedup()):
         _, ours, _ = tune(curves, GradientScheduler(objective, seed=seed), TRIALS)
         _, equal, _ = tune(curves, EqualSplit(objective), TRIALS)
         assert ours[-1][0] == equal[-1][0] == TRIALS

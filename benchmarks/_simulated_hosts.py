@@ -1,7 +1,8 @@
-"""Hosts that are simulated: slices run here, one after the other, on a clock of events.
+"""Hosts that are simulated: orders are carried out here, one after the other, on a clock of events.
 
-A slice takes as long as its host would: what building, running and verifying took when the space
-was recorded, and the real time of its search. The driver takes the real time that it takes here.
+An order takes as long as its host would: what building, running and verifying took when the space
+was recorded, and of a slice the real time of its search. The driver takes the real time that it
+takes here.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ import schedlang as sl
 from schedlang.lab.recorded_space import RecalledSpace
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.measurement.clock import Clock
-from schedlang.tuning.hosts import Given, Hosts, carry_out, host
+from schedlang.tuning.hosts import Given, Hosts, carry_out, host, hosts_measurer
+from schedlang.tuning.hosts.batches import Batch
+from schedlang.tuning.hosts.frames import deflate
+from schedlang.tuning.hosts.host import order_of
 from schedlang.tuning.hosts.hosts import TOGETHER
 from schedlang.tuning.hosts.messages import HostReply, Order
 from schedlang.tuning.session import TunedTask
+from schedlang.tvm.program import to_json
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ PROPOSING = 0.0146
 # Searches of recorded spaces cannot save their state, so this process keeps every run open: the
 # time of restoring is that above.
 host._KEPT_RUNS = 1 << 20
+# Recorded programs are known by their keys.
+_NO_PROGRAM = deflate(to_json(sl.workloads.matmul(1, 1, 1).mod))
+hosts_measurer.program_frame = lambda candidate: _NO_PROGRAM
 
 QUIET = Faults(delay=0.0)
 ROUGH = Faults(killed=0.01, slow=0.03)
@@ -122,7 +130,7 @@ class SimulatedHosts(Hosts):
     def _submit(self, packed: bytes) -> Future[bytes]:
         began = time.perf_counter()
         future: Future[bytes] = Future()
-        faults, rng, order = self._faults, self._rng, Order.unpack(packed)
+        faults, rng, order = self._faults, self._rng, order_of(packed)
         at, host = heapq.heappop(self._free)
         start = max(at, self.clock.now())
         if rng.random() < faults.killed:
@@ -138,12 +146,11 @@ class SimulatedHosts(Hosts):
             new = 0 if done.part is None else len(done.part.records)
             seconds = done.seconds + PROPOSING * new
             self._usual = seconds
-            if order.run.identity not in self._had[host] and order.after:
-                told = sum(len(block.ids) for block in order.blocks)
-                seconds += RESTORING * told
-            for had in self._had:
-                had.discard(order.run.identity)
-            self._had[host].add(order.run.identity)
+            if isinstance(order, Batch):  # proposed here
+                self.clock.sleep(PROPOSING * len(order.ids))
+                start = max(start, self.clock.now())
+            else:
+                seconds += self._restoring(order, host)
             if rng.random() < faults.slow:
                 seconds *= 1 + rng.expovariate(1 / faults.slower)
             free = end = start + seconds
@@ -154,6 +161,16 @@ class SimulatedHosts(Hosts):
         heapq.heappush(self._events, (end + delay, self._count, future, reply))
         self._inline += time.perf_counter() - began
         return future
+
+    def _restoring(self, order: Order, host: int) -> float:
+        """Return the seconds that a host needs to go on with a run that another one had."""
+        identity, here = order.run.identity, self._had[host]
+        told = sum(len(block.ids) for block in order.blocks)
+        seconds = RESTORING * told if order.after and identity not in here else 0.0
+        for had in self._had:
+            had.discard(identity)
+        here.add(identity)
+        return seconds
 
     def _reply_to(self, serial: int, packed: bytes) -> bytes:
         if serial not in self._replies:

@@ -1,7 +1,7 @@
 """Tuning on many hosts, simulated on recorded spaces; and what the driver can take.
 
     python benchmarks/hosts.py network      # tasks of a network on 1 to 1,000 hosts
-    python benchmarks/hosts.py islands      # one task on several hosts, beside a farm of measurers
+    python benchmarks/hosts.py program      # one program on several hosts
     python benchmarks/hosts.py kills        # a fifth of the slices on hosts that die
     python benchmarks/hosts.py driver       # trials a second that the driver stores
 
@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import argparse
 import gc
-import heapq
 import json
 import math
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from _made_with import made_with
 from _simulated_hosts import (
-    PROPOSING,
     QUIET,
     ROUGH,
     Faults,
@@ -40,25 +38,25 @@ from _simulated_hosts import (
 from searches import SPACES
 
 import schedlang as sl
-from schedlang.measurement import Candidate, Measurement, RecordedSpace, SimulatedMeasurer
+from schedlang.database.programs import program_text
+from schedlang.measurement import RecordedSpace
 from schedlang.measurement.clock import Clock
 from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.hosted import PER_TASK, HostedSession, HostedTask
+from schedlang.networks.tuning.hosted import HostedSession, HostedTask
 from schedlang.networks.tuning.network_tasks import SharedTask
 from schedlang.search.tasks import make_scheduler
 from schedlang.testing.executors import CountedMeasurer
-from schedlang.tuning.hosts import Given, islands_of
+from schedlang.tuning.hosts import Given, HostedRun, task_text
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
 from schedlang.tuning.session import Call
 
 HOSTS = (1, 2, 4, 16, 64, 256, 1000)
 TASKS = (16, 64)
 TRIALS_OF_A_TASK = 64
-ISLANDS = (1, 2, 4, 8, 16)
+PROGRAM_HOSTS = (1, 2, 4, 8, 16)
 REPEATS = 5
-ISLAND_TRIALS = 256
-FARMS = (2, 4, 8)
+PROGRAM_TRIALS = 256
 # Added to a seed for the run that says what is to be reached.
 _OTHERS = 1000
 # Trials that several hosts may take to reach what one reaches, as a multiple.
@@ -146,23 +144,14 @@ def tune_tasks(
             finals=0,
             make_measurer=make,
         )
-        packed, beside = given.pack(), min(math.ceil(PER_TASK * hosts / tasks), hosts)
-        runs = [
-            HostedTask(
-                one,
-                islands_of(
-                    call,
-                    given,
-                    packed,
-                    stack,
-                    one.task.workload,
-                    most=lambda: beside,
-                    seed=seed + 7919 * k,
-                ),
-                call,
-            )
-            for k, one in enumerate(shared)
-        ]
+        packed = given.pack()
+        runs = []
+        for k, one in enumerate(shared):
+            workload = one.task.workload
+            text = task_text(workload, program_text(workload), moves_data=False)
+            task = given.task(workload, seed + 7919 * k, moves_data=False)
+            run = HostedRun(task, call, stack, text, packed, own=False)
+            runs.append(HostedTask(one, run, call))
         session = Watched([], runs, call, make_scheduler("gradient", seed=seed), simulated)
         session.curve, session.wanted = [], wanted
         with Display("simulated", runs, trials, False, call.budget.clock) as display:
@@ -170,18 +159,15 @@ def tune_tasks(
                 session.search(display)
         records = [one for one in call.database.query() if not one.unscheduled]
         twice = len(records) - len({(one.run_id, one.proposal) for one in records})
-        keys = [one.program_key for run in runs for one in run.islands.records]
         return {
             "curve": session.curve,
             "seconds": call.budget.elapsed,
             "trials": session.trials,
             "records": len(records),
             "lost": len(
-                {one.id for run in runs for one in run.islands.records}
-                ^ {one.id for one in records}
+                {one.id for run in runs for one in run.run.records} ^ {one.id for one in records}
             ),
             "twice": twice,
-            "doubles": sum(run.islands.doubles for run in runs) / max(len(keys), 1),
             "busy": simulated.busy / (hosts * call.budget.elapsed),
             "driving": simulated.driving,
             "killed": simulated.killed,
@@ -223,73 +209,49 @@ def show_network(rows: Sequence[dict[str, Any]], tasks: int, faults: str, hosts:
     parts = [one for one in rows if (one["tasks"], one["faults"], one["hosts"]) == wanted]
     mean = {
         key: statistics.fmean(one[key] for one in parts)
-        for key in ("efficiency", "seconds", "doubles", "busy", "driving", "killed", "trials")
+        for key in ("efficiency", "seconds", "busy", "driving", "killed", "trials")
     }
     print(
         f"{tasks:4} tasks {faults:6} {hosts:5} hosts: efficiency {mean['efficiency']:6.3f}, "
         f"{mean['seconds']:8.1f} s, {mean['trials']:7.0f} trials, busy {mean['busy']:5.1%}, "
-        f"doubles {mean['doubles']:5.1%}, driver {mean['driving']:6.1f} s, "
+        f"driver {mean['driving']:6.1f} s, "
         f"killed {mean['killed']:.0f}",
         flush=True,
     )
 
 
-class Farm(SimulatedMeasurer):
-    """A measurer that sends the candidates of one search to several machines."""
-
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
-        self.clock.sleep(PROPOSING * len(candidates))
-        lanes = [self.clock.now()] * self._builders
-        done: list[tuple[float, int, Candidate]] = []
-        for number, candidate in enumerate(candidates):
-            program = self._program(candidate)
-            lane = lanes.index(min(lanes))
-            # A machine builds on two cores while it runs, as a host does.
-            lanes[lane] += max(program.build_seconds / 2, program.run_seconds)
-            heapq.heappush(done, (lanes[lane], number, candidate))
-        while done:
-            at, _, candidate = heapq.heappop(done)
-            self.clock.reach(at)
-            yield self._measurement(candidate, self._program(candidate))
-
-
-def islands(settings: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print the efficiency of islands on single tasks, and that of a farm."""
+def program(settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print the efficiency of hosts on single programs."""
     rows = []
     for space in known_spaces():
         for seed in range(settings.seeds):
             # What another run of one host ends with: one that is asked for its own would know the
-            # way, and so would a farm.
-            other, _ = _islands_curve(space, SimulatedHosts(1, QUIET, seed), _OTHERS + seed, 0.0)
+            # way.
+            other = _program_curve(space, SimulatedHosts(1, QUIET, seed), _OTHERS + seed, 0.0)
             wanted = other[-1][1]
-            sides: dict[str, list[tuple[float, float]]] = {}
-            doubles: dict[str, float] = {}
-            for hosts in settings.hosts:
-                hosted = SimulatedHosts(hosts, QUIET, seed)
-                curve, double = _islands_curve(space, hosted, seed, wanted)
-                sides[f"islands {hosts}"], doubles[f"islands {hosts}"] = curve, double
-            for machines in FARMS:
-                sides[f"farm {machines}"] = _farm_curve(space, machines, seed, wanted)
+            sides = {
+                hosts: _program_curve(space, SimulatedHosts(hosts, QUIET, seed), seed, wanted)
+                for hosts in settings.hosts
+            }
             found = {name: min(reached(one, wanted), one[-1][0]) for name, one in sides.items()}
             there = {name: one[-1][1] <= wanted for name, one in sides.items()}
             trials = {name: len(curve) for name, curve in sides.items()}
-            row = {"space": space.workload.name, "seed": seed, "doubles": doubles}
-            rows.append(row | {"seconds": found, "trials": trials, "reached": there})
-    show_islands(rows)
+            row = {"space": space.workload.name, "seed": seed, "seconds": found}
+            rows.append(row | {"trials": trials, "reached": there})
+    show_program(rows)
     return rows
 
 
-def show_islands(rows: Sequence[dict[str, Any]]) -> None:
+def show_program(rows: Sequence[dict[str, Any]]) -> None:
     """Print geometric means over spaces and seeds; a run that does not get there counts its end."""
-    for name in rows[0]["seconds"]:
-        times = [row["seconds"]["islands 1"] / row["seconds"][name] for row in rows]
-        trials = statistics.fmean(row["trials"][name] for row in rows)
-        double = statistics.fmean(row["doubles"].get(name, 0.0) for row in rows)
-        mean = statistics.geometric_mean(times) / int(name.split()[1])
-        there = sum(row["reached"][name] for row in rows)
+    for hosts in rows[0]["seconds"]:
+        times = [row["seconds"][1] / row["seconds"][hosts] for row in rows]
+        trials = statistics.fmean(row["trials"][hosts] for row in rows)
+        mean = statistics.geometric_mean(times) / hosts
+        there = sum(row["reached"][hosts] for row in rows)
         print(
-            f"{name:12} efficiency {mean:.3f}, {there} of {len(rows)} got there, "
-            f"{trials:.0f} trials, doubles {double:.1%}"
+            f"{hosts:3} hosts: efficiency {mean:.3f}, {there} of {len(rows)} got there, "
+            f"{trials:.0f} trials"
         )
 
 
@@ -312,39 +274,18 @@ class Curve:
     @property
     def trials(self) -> int:
         """Number of trials at most: more where there is something to reach."""
-        return ISLAND_TRIALS * (_MORE if self._wanted else 1)
+        return PROGRAM_TRIALS * (_MORE if self._wanted else 1)
 
 
-def _islands_curve(
+def _program_curve(
     space: RecordedSpace, hosts: SimulatedHosts, seed: int, wanted: float
-) -> tuple[list[tuple[float, float]], float]:
-    curve = Curve(space, hosts.clock, wanted)
-    with sl.Database() as database:
-        result = sl.tune(
-            space.workload,
-            space=space.space,
-            hosts=hosts,
-            measurer=make_measurer,
-            trials=curve.trials,
-            seed=seed,
-            database=database,
-            finals=0,
-            stop_when=curve.reached,
-            progress=False,
-        )
-        keys = [one.program_key for one in result.records]
-    return curve.points, 1 - len(set(keys)) / len(keys)
-
-
-def _farm_curve(
-    space: RecordedSpace, machines: int, seed: int, wanted: float
 ) -> list[tuple[float, float]]:
-    measurer = Farm(space, seed, builders=machines)
-    curve = Curve(space, measurer.clock, wanted)
+    curve = Curve(space, hosts.clock, wanted)
     sl.tune(
         space.workload,
         space=space.space,
-        measurer=measurer,
+        hosts=hosts,
+        measurer=make_measurer,
         trials=curve.trials,
         seed=seed,
         finals=0,
@@ -397,7 +338,7 @@ def driver(settings: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["network", "islands", "kills", "driver"])
+    parser.add_argument("what", choices=["network", "program", "kills", "driver"])
     parser.add_argument("--hosts", type=int, nargs="+")
     parser.add_argument("--tasks", type=int, nargs="+", default=TASKS)
     parser.add_argument("--seeds", type=int, default=3)
@@ -405,8 +346,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     settings = parser.parse_args()
     read_spaces(settings.spaces)
-    settings.hosts = settings.hosts or (HOSTS if settings.what == "network" else ISLANDS)
-    parts = {"network": network, "islands": islands, "kills": kills, "driver": driver}
+    settings.hosts = settings.hosts or (HOSTS if settings.what == "network" else PROGRAM_HOSTS)
+    parts = {"network": network, "program": program, "kills": kills, "driver": driver}
     rows = parts[settings.what](settings)
     if settings.json:
         settings.json.write_text(json.dumps({"made_with": made_with(), "rows": rows}) + "\n")

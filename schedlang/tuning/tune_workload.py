@@ -117,9 +117,8 @@ def tune(
         ``inputs``, ``tolerance`` or ``reference`` are given too. By default the target's own, on
         this machine. With ``hosts``, a function ``f(target)`` that makes one on each host.
     hosts: what to tune on instead of this machine: a ``concurrent.futures.Executor``, a function
-        that makes one, a Dask ``Client``, or ``schedlang.Hosts``. Hosts search beside each other,
-        each with a seed of its own, and tell each other what they have measured; this process
-        needs no target, and stores. See docs/tutorials/cluster.md.
+        that makes one, a Dask ``Client``, or ``schedlang.Hosts``. This process searches and stores,
+        and needs no target; hosts build, verify and time. See docs/tutorials/cluster.md.
     progress: show the run as it goes; None does so on a terminal and in a notebook. Without
         either, True writes a line now and then; the logger ``schedlang`` gets it in any case.
 

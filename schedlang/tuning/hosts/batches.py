@@ -40,7 +40,7 @@ class Batch:
     call: what all orders of a call have in common, pickled.
     task: the program before scheduling, deflated JSON; task_key is the workload's.
     target_key: what the host's measurer has to measure for.
-    ids: of the candidates.
+    ids, keys: of the candidates, and of their programs.
     programs: theirs, deflated.
     best: lowest latency so far, in seconds; None where nothing is known.
     seconds: until the measurer's deadline; None for no deadline.
@@ -56,6 +56,7 @@ class Batch:
     task_key: str
     target_key: str
     ids: Sequence[int] = ()
+    keys: Sequence[str] = ()
     programs: Sequence[bytes] = field(default=(), repr=False)
     best: float | None = None
     seconds: float | None = None
@@ -72,6 +73,7 @@ class Batch:
         "task_key",
         "target_key",
         "ids",
+        "keys",
         "best",
         "seconds",
         "rounds",
@@ -110,8 +112,8 @@ class Batch:
     @property
     def candidates(self) -> list[Candidate]:
         """The programs to measure."""
-        texts = map(inflate, self.programs)
-        return [Candidate(k, from_json(text)) for k, text in zip(self.ids, texts, strict=True)]
+        found = zip(self.ids, self.keys, self.programs, strict=True)
+        return [Candidate(k, from_json(inflate(frame)), key) for k, key, frame in found]
 
     def check(self, reply: HostReply) -> None:
         """ValueError, TypeError or HostError unless a reply has what was asked for.
@@ -221,7 +223,8 @@ def _phase(given: Any) -> Phase:
     activity, begin, end, worker = given
     if type(activity) is not str or type(worker) not in (int, type(None)):
         raise TypeError("a phase has an activity, two times and a worker")
-    return Phase(activity, *_numbers([begin, end]), worker)
+    began, ended = _numbers([begin, end])
+    return Phase(activity, began, ended, worker)
 
 
 def _numbers(given: list[Any]) -> tuple[float, ...]:

@@ -148,7 +148,8 @@ class Host:
                     f"its measurer measures {found}, and the call is for another machine"
                 )
             measurer = call.measuring.on(workload)
-            measurer.deadline = math.inf if order.seconds is None else SYSTEM.now() + order.seconds
+            left = math.inf if order.seconds is None else order.seconds
+            measurer.deadline = measurer.clock.now() + left
             measurer.best_so_far = order.best
             try:
                 reply = _measured(order, measurer)

@@ -148,6 +148,7 @@ class HostsMeasurer(Measurer):
             self.workload.key,
             self.machine_key,
             [one.id for one in candidates],
+            [one.program_key for one in candidates],
             [program_frame(one) for one in candidates],
             best=self.best_so_far,
             seconds=None if math.isinf(left) else max(left, 0.0),

@@ -39,7 +39,13 @@ GOOD, EVIL = "good/1", "evil/1"
 
 def a_batch(**fields: Any) -> Batch:
     candidate = Candidate(4, WORKLOAD.mod)
-    known = {"ids": [4], "programs": [program_frame(candidate)], "best": 1e-3, "apart": []}
+    known = {
+        "ids": [4],
+        "keys": [candidate.program_key],
+        "programs": [program_frame(candidate)],
+        "best": 1e-3,
+        "apart": [],
+    }
     return Batch(3, MEASURE, b"call", b"task", WORKLOAD.key, "cpu", **known | fields)
 
 

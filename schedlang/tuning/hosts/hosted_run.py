@@ -58,7 +58,6 @@ class HostedRun(TaskRun):
     exhausted: whether its search has nothing left to propose.
     is_over: whether time has ended its search.
     stopped: identity of the stop rule that ended the search; empty if none did.
-    stored_of: what the database has its records of (``what_is_measured``).
     """
 
     def __init__(
@@ -79,7 +78,8 @@ class HostedRun(TaskRun):
         # Slices in a row that told the search nothing new, and how often it was begun again since
         # one measured something.
         self._idle = self._restarts = 0
-        self.stored_of: set[int | str] = set()
+        # What the database has its records of (``what_is_measured``).
+        self._stored_of: set[int | str] = set()
         self._examiner = Examiner(self, call, own=own)
         self._text, self._packed = text, packed
         # What its searches were told of, by id; the last one of them of ``_told``.
@@ -105,7 +105,7 @@ class HostedRun(TaskRun):
         journal, database = self._opened, self._call.database
         self._asks = database.asks(journal.id)
         own = database.query(run_id=journal.id)
-        self.stored_of.update(map(what_is_measured, own))
+        self._stored_of.update(map(what_is_measured, own))
         # What finals added to it, and the other runs of the task, is in the outcome only.
         ids = told(replace(journal.run, outcome="") if journal.run.state else journal.run)
         others = database.get(set(ids) - {one.id for one in own})
@@ -248,7 +248,7 @@ class HostedRun(TaskRun):
 
     def examine(self, order: Order, reply: HostReply) -> None:
         """HostError for a reply that says what cannot be, of what this process knows."""
-        self._examiner.examine(order, reply)
+        self._examiner.examine(order, reply, self._stored_of)
 
     def take(self, order: Order, reply: HostReply, host: int) -> list[Record]:
         """Store what a host, with this number, has done; return the records that are new."""
@@ -279,7 +279,7 @@ class HostedRun(TaskRun):
             if reply.again:
                 journal.begin_again(part.run.known)
                 self._state, self._asks = State(), []
-                self.stored_of.clear()
+                self._stored_of.clear()
             if reply.state:
                 part = replace(part, run=replace(part.run, state=reply.saved))
             stored, run = add_part(database, part, journal.id, {"host": reply.name})
@@ -292,7 +292,7 @@ class HostedRun(TaskRun):
         journal.run = replace(
             journal.run, state=run.state, state_asks=run.state_asks, outcome=run.outcome
         )
-        self.stored_of.update(map(what_is_measured, stored))
+        self._stored_of.update(map(what_is_measured, stored))
         self._after, self._latest = reply.token, new
         self._asks = [*self._asks, *part.asks]  # an order that is under way has the ones before
         if stored:

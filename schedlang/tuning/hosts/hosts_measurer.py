@@ -34,10 +34,9 @@ from schedlang.tuning.hosts.messages import UNTUNABLE, GivenOrder, HostReply
 from schedlang.tuning.session import Call
 from schedlang.workloads.workload import Workload
 
-# Candidates that a host works on at once, as far as is known here: it builds some while one runs.
-_EACH = 4
-# Most candidates of an order: of a batch for few hosts, each gets several orders.
-_MOST = 16
+# A host builds some candidates while it runs others: an order has this many, where each host gets
+# one, and up to so many more where each gets two.
+_FEWEST, _MOST = 4, 16
 # Seconds after a deadline in which hosts tell what they have measured by then.
 _GRACE = 2.0
 # A winner that is this many times as fast as what other hosts have measured is timed by another.
@@ -83,7 +82,7 @@ class HostsMeasurer(Measurer):
     @property
     def parallel(self) -> int:  # type: ignore[override]
         """Number of candidates that hosts work on at the same time."""
-        return _EACH * self._hosts.at_once
+        return self._hosts.at_once
 
     @property
     def unreached(self) -> Sequence[str]:
@@ -92,8 +91,8 @@ class HostsMeasurer(Measurer):
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they come back."""
-        each = math.ceil(len(candidates) / (2 * self._hosts.at_once))
-        each = min(max(each, 1), _MOST)
+        share = math.ceil(len(candidates) / self._hosts.at_once)
+        each = max(min(share, _FEWEST), min(math.ceil(share / 2), _MOST))
         parts = deque(candidates[k : k + each] for k in range(0, len(candidates), each))
         try:
             while (parts and self.clock.now() < self.deadline) or self._hosts.flying:

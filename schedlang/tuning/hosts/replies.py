@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from schedlang.database import Record
 from schedlang.database.parts import RunPart
@@ -30,11 +29,8 @@ from schedlang.tuning.hosts.messages import (
     Order,
     what_is_measured,
 )
-from schedlang.tuning.session import Call
+from schedlang.tuning.session import Call, TaskRun
 from schedlang.tuning.session.ending import Ending
-
-if TYPE_CHECKING:
-    from schedlang.tuning.hosts.hosted_run import HostedRun
 
 # -- An order that is under way, and the reply that comes of it -----------------------------------
 
@@ -126,16 +122,19 @@ class Examiner:
         says, and believes no latency that is shorter than the program's arithmetic.
     """
 
-    def __init__(self, run: HostedRun, call: Call, *, own: bool) -> None:
+    def __init__(self, run: TaskRun, call: Call, *, own: bool) -> None:
         self._run, self._call, self._own = run, call, own
         self._doubted = False
 
-    def examine(self, order: Order, reply: HostReply) -> None:
-        """HostError for a reply that says what cannot be."""
+    def examine(self, order: Order, reply: HostReply, stored: Collection[int | str]) -> None:
+        """HostError for a reply that says what cannot be.
+
+        ``stored`` is what the database has the run's records of (``what_is_measured``).
+        """
         part = reply.part
         assert part is not None
-        stored = set() if reply.again else self._run.stored_of
-        if not stored.isdisjoint(map(what_is_measured, part.records)):
+        measured = {*map(what_is_measured, part.records)}
+        if not reply.again and not measured.isdisjoint(stored):
             raise HostError("it has measured what a record is stored of")
         ending = Ending.from_json(part.run.outcome) if order.what == FINALS else None
         if self._own:

@@ -1,4 +1,4 @@
-"""Files of versions in which each host searched a program with a seed of its own, in its own run."""
+"""Files of versions whose hosts searched a program beside each other, each in a run of its own."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import schedlang as sl
 from schedlang.database import Database
 from tests.tuning.hosts.replaying import tune
 
-ASSET = Path(__file__).parents[2] / "database" / "assets" / "islands.db.gz"
+ASSET = Path(__file__).parent / "assets" / "islands.db.gz"
 TARGET = sl.Target.from_key("cpu/znver3/cores=2/vector=256")
 BEST = 1.0757723047297276e-05
 

@@ -156,7 +156,7 @@ def tune(
         call.open(stack, workload)
         if hosts is not None:
             used = stack.enter_context(as_hosts(hosts))
-            measure_on(used, call, workload, measurer)
+            far = measure_on(used, call, workload, measurer)
         compared = call.measuring.problem.given()
         task = task_of_tune(workload, space, search, trials, seed, compared)
         run = TaskRun(task, call, stack, strategy)
@@ -165,6 +165,8 @@ def tune(
         if ending is not None and call.is_done(ending):
             return run.stored_result()
         state = run.state
+        if hosts is not None:
+            far.know(state.records)
         budget.earlier = run.seconds
         view = call.live_view(workload, state.records, progress)
         view.enter("starting workers")

@@ -118,15 +118,20 @@ class Batch:
     def check(self, reply: HostReply) -> None:
         """ValueError, TypeError or HostError unless a reply has what was asked for.
 
-        Fewer measurements come where the batch has a deadline.
+        Fewer measurements come where the batch has a deadline; of those that are compared, none.
         """
         if reply.part is not None or reply.state or reply.told:
             raise ValueError("it has a part of a run, and no run was sent")
         found = measurements_of(reply)
+        complete = self.seconds is None
+        if self.what == UNSCHEDULED and complete and reply.unscheduled is None:
+            raise ValueError("it has not timed the unscheduled program")
         ids = [one.id for one in found]
         if len({*ids}) < len(ids) or not {*ids} <= {*self.ids}:
             raise ValueError("it measured what was not sent, or a candidate twice")
-        if len(ids) < len(self.ids) and self.seconds is None:
+        if self.what == COMPARE and ids:
+            complete = True
+        if len(ids) < len(self.ids) and complete:
             raise ValueError(f"it measured {len(ids)} of {len(self.ids)} candidates")
         for one in found:
             check_latencies(one.samples)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from schedlang.database import Record
 from schedlang.database.programs import program_text
 from schedlang.errors import HostError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Measurer
@@ -123,6 +124,12 @@ class HostsMeasurer(Measurer):
         found = {} if reply is None else {one.id: one for one in self._taken(reply)}
         return [found[one.id] for one in candidates] if found else []
 
+    def know(self, records: Iterable[Record]) -> None:
+        """Take note of what earlier calls have measured on hosts."""
+        for one in records:
+            if one.ok and (host := one.provenance.get("host")):
+                self._fastest[host] = min(self._fastest.get(host, math.inf), one.latency)
+
     def describe(self) -> None:
         """Find out whether hosts compare results; those that measure as the call says do."""
         if not self._given.measures_itself:
@@ -217,8 +224,8 @@ class HostsMeasurer(Measurer):
             )
 
 
-def measure_on(hosts: Hosts, call: Call, workload: Workload, make_measurer: Any) -> None:
-    """Have hosts measure for a call of ``tune`` that was opened.
+def measure_on(hosts: Hosts, call: Call, workload: Workload, make_measurer: Any) -> HostsMeasurer:
+    """Have hosts measure for a call of ``tune`` that was opened; return what sends them batches.
 
     ``make_measurer`` makes the measurer of a host; None for the target's own. TypeError for one
     that was made already.
@@ -231,3 +238,4 @@ def measure_on(hosts: Hosts, call: Call, workload: Workload, make_measurer: Any)
     measurer.describe()
     measurer.deadline = math.inf
     call.measuring.verified = measurer.verified
+    return measurer

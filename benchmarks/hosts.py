@@ -125,7 +125,7 @@ def tune_tasks(
     make, kind = (make_measurer, Simulated) if replies is None else (CountedMeasurer, Given)
     values = {option.name: option.default for option in TUNE_NETWORK}
     values |= {"hosts": simulated, "measurer": make, "trials": trials, "seed": seed}
-    values |= {"remeasure": True, "transfer": False, "finals": 0, "database": file}
+    values |= {"remeasure": True, "transfer": False, "finals": 0, "database": file or sl.Database()}
     began = time.perf_counter()
     with ExitStack() as stack:
         call = Call(TUNE_NETWORK, values, NETWORK_TRIALS)

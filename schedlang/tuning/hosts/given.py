@@ -21,7 +21,7 @@ from schedlang.targets import Target
 from schedlang.targets import measurer as own_measurer
 from schedlang.tuning.options import NETWORK_TRIALS, TRIALS, TUNE, TUNE_NETWORK
 from schedlang.tuning.session import Call, TunedTask
-from schedlang.tuning.session.tasks import task_of_network, task_of_tune
+from schedlang.tuning.session.tasks import task_of_network
 from schedlang.workloads.workload import Workload
 
 _NEEDS_CLOUDPICKLE = (
@@ -118,20 +118,17 @@ class Given:
         return self.target.default_space()
 
     def task(self, workload: Workload, seed: int, *, moves_data: bool) -> TunedTask:
-        """Return what a session tunes for a program."""
-        space = self._default_space if self.space is None else self.space
-        if self.network:
-            return task_of_network(
-                workload,
-                self.target,
-                space,
-                self.search,
-                seed,
-                self.compared,
-                moves_data=moves_data,
-                own=self.space is not None,
-            )
-        return task_of_tune(workload, space, self.search, self.trials, seed, self.compared)
+        """Return what a session of ``tune_network`` tunes for a program."""
+        return task_of_network(
+            workload,
+            self.target,
+            self._default_space if self.space is None else self.space,
+            self.search,
+            seed,
+            self.compared,
+            moves_data=moves_data,
+            own=self.space is not None,
+        )
 
 
 def given_of(

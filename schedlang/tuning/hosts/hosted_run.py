@@ -236,7 +236,7 @@ class HostedRun(TaskRun):
             after=self._after,
             latest=self._latest,
             state=self._state,
-            blocks=self._blocks,
+            blocks=[*self._blocks],
             used=self._call.budget.used,
             toolchain=run.toolchain_key,
             programs=self._programs,

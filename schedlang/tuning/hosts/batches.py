@@ -122,18 +122,18 @@ class Batch:
         """
         if reply.part is not None or reply.state or reply.told:
             raise ValueError("it has a part of a run, and no run was sent")
-        found = measurements_of(reply)
-        complete = self.seconds is None
-        if self.what == UNSCHEDULED and complete and reply.unscheduled is None:
+        if self.what == UNSCHEDULED and self.seconds is None and reply.unscheduled is None:
             raise ValueError("it has not timed the unscheduled program")
+        found = measurements_of(reply)
         ids = [one.id for one in found]
         if len({*ids}) < len(ids) or not {*ids} <= {*self.ids}:
             raise ValueError("it measured what was not sent, or a candidate twice")
-        if self.what == COMPARE and ids:
-            complete = True
-        if len(ids) < len(self.ids) and complete:
+        may_stop = self.seconds is not None and (self.what == MEASURE or not ids)
+        if len(ids) < len(self.ids) and not may_stop:
             raise ValueError(f"it measured {len(ids)} of {len(self.ids)} candidates")
         for one in found:
+            if one.ok and not one.samples:
+                raise ValueError(f"candidate {one.id} has no latency, and ended as {one.status}")
             check_latencies(one.samples)
             workers = {one.worker or 0, *(phase.worker or 0 for phase in one.phases)}
             if max(workers) >= WORKERS_OF_A_HOST:

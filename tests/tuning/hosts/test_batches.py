@@ -116,6 +116,20 @@ def test_fewer_come_where_there_is_a_deadline() -> None:
     a_reply().check(a_batch(seconds=1.0))
 
 
+def test_of_finals_all_come_or_none() -> None:
+    batch = replace(a_batch(seconds=1.0), what=COMPARE, ids=[4, 5])
+    a_reply().check(batch)
+    a_reply(MEASURED_ALL, FAILED_ONE).check(batch)
+    with pytest.raises(HostError, match="it measured 1 of 2"):
+        a_reply(MEASURED_ALL).check(batch)
+
+
+def test_what_is_ok_has_samples() -> None:
+    engine = Changed(MEASURE, each(samples=()))
+    with pytest.warns(HostWarning, match="has no latency"):
+        assert tune(Hosts(engine), trials=4).best.record.ok
+
+
 Change = Callable[[HostReply], Any]
 
 

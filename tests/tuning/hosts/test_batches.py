@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -237,6 +238,15 @@ def test_two_hosts_that_time_a_winner_alike_are_believed() -> None:
     with pytest.warns(HostWarning, match="another one times it as well"):
         found = tune(Hosts(engine), trials=12)
     assert found.best.finals is not None and found.best.finals.winner.latency == 1e-7
+
+
+def test_what_earlier_calls_measured_counts_too(tmp_path: Path) -> None:
+    call = {"trials": 12, "database": tmp_path / "tune.db"}
+    tune(Hosts(Changed("nothing", each())), finals=0, **call)
+    engine = Changed(COMPARE, each(samples=(1e-7,) * 5))
+    with pytest.warns(HostWarning, match="another one times it as well"):
+        assert tune(Hosts(engine), **call).earlier == 12
+    assert {one.what for one in engine.orders} <= {"describe", COMPARE}
 
 
 def test_a_program_is_untunable_where_two_say_so() -> None:

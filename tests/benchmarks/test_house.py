@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import house
@@ -94,3 +95,9 @@ def test_the_table_shows_what_was_before() -> None:
 def test_only_files_of_the_library_are_places() -> None:
     assert house._place(str(house.ROOT / "schedlang" / "targets" / "host.py")) == "targets/host.py"
     assert house._place(__file__) == house._place("<string>") == ""
+
+
+def test_a_class_name_means_one_thing() -> None:
+    texts = house.sources(house.ROOT)
+    assert len(texts) > 400
+    assert house.repeated_classes({path: ast.parse(text) for path, text in texts.items()}) == {}

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from schedlang.database.record import LONGEST_TEXT
-from schedlang.measurement.clock import WORKERS_OF_A_HOST, Phase, check_phases, check_worker
+from schedlang.measurement.clock import Phase, check_phases, check_worker, worker_of_host
 
 # -- Tuning runs as a database stores them: what each is, and how far it came ---------------------
 
@@ -311,14 +311,12 @@ class RunDetails:
 
     def of_host(self, number: int) -> RunDetails:
         """Return them as those of a host, numbered from 1: its workers have other numbers."""
-        first = number * WORKERS_OF_A_HOST
-
-        def moved(phase: Phase) -> Phase:
-            worker = phase.worker
-            return phase if worker is None else phase._replace(worker=first + worker)
-
         trials = tuple(
-            replace(one, worker=first + one.worker, phases=tuple(map(moved, one.phases)))
+            replace(
+                one,
+                worker=worker_of_host(number, one.worker),
+                phases=tuple(phase.of_host(number) for phase in one.phases),
+            )
             for one in self.trials
         )
         return replace(self, trials=trials)

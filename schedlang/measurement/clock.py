@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 # -- The clock of a session: all that a run does by the time asks it ------------------------------
 
@@ -103,9 +103,20 @@ class Phase(NamedTuple):
     end: float
     worker: int | None = None
 
+    def of_host(self, number: int) -> Self:
+        """Return it as that of a host, numbered from 1: its workers have other numbers."""
+        if self.worker is None:
+            return self
+        return self._replace(worker=worker_of_host(number, self.worker))
+
 
 WORKERS_OF_A_HOST = 1000
 """Where several hosts measure, the workers of host k are numbered from k times this, k from 1."""
+
+
+def worker_of_host(host: int, worker: int) -> int:
+    """Return the number of a host's worker; ``host`` is the host's number, from 1."""
+    return host * WORKERS_OF_A_HOST + worker
 
 
 def worker_name(number: int) -> str:

@@ -399,8 +399,13 @@ def check_in_fresh_process(
     said = ""
     if group not in found or not (found[group] / name).exists():
         found[group] = folder
+        tests = [
+            one.nodeid
+            for one in request.session.items
+            if one.path == request.path and getattr(one, "originalname", "") == test
+        ]
         said = _run_in_fresh_process(
-            request.config, [f"{request.path}", "-k", test], folder, environment
+            request.config, tests or [request.node.nodeid], folder, environment
         )
     path = found[group] / name
     assert path.exists(), said
@@ -430,4 +435,5 @@ def _run_in_fresh_process(
         capture_output=True,
         text=True,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

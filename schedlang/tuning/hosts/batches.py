@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from schedlang.database.sqlite.rows import read_json
@@ -101,7 +102,11 @@ class Batch:
     @classmethod
     def unpack(cls, message: bytes) -> Batch:
         """Read what ``pack`` returned; HostError for anything else."""
-        header, frames = unpack(message)
+        return cls.of(*unpack(message))
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], frames: Sequence[bytes]) -> Batch:
+        """Return the batch of a message; HostError where it is none."""
         try:
             call, task, *programs = frames
             plain = {name: header[name] for name in cls._PLAIN}
@@ -190,12 +195,15 @@ def _row(one: Measurement) -> list[Any]:
 
 def measurements_of(reply: HostReply) -> list[Measurement]:
     """Return the measurements of a reply; ValueError, TypeError or HostError for anything else."""
-    if not reply.records:
-        return []
-    rows = read_json(inflate(reply.records, LONGEST_PART))
+    return [*_measurements(reply.records)] if reply.records else []
+
+
+@lru_cache(maxsize=16)  # a reply is checked, examined and then taken, a few at a time
+def _measurements(frame: bytes) -> tuple[Measurement, ...]:
+    rows = read_json(inflate(frame, LONGEST_PART))
     if not isinstance(rows, list):
         raise TypeError("expected a list of measurements")
-    return [_measurement(row) for row in rows]
+    return tuple(_measurement(row) for row in rows)
 
 
 def _measurement(row: Any) -> Measurement:

@@ -51,11 +51,6 @@ def unpack(message: object) -> tuple[dict[str, Any], list[bytes]]:
     return header, frames
 
 
-def kind_of(message: object) -> str:
-    """Return what kind of order a message is; HostError for no message."""
-    return str(unpack(message)[0].get("what"))
-
-
 def deflate(text: str) -> bytes:
     """Return a text as a frame."""
     return zlib.compress(text.encode(), 1)

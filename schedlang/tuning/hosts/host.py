@@ -26,12 +26,13 @@ from schedlang.errors import (
 )
 from schedlang.measurement import Measurement, Measurer, as_measurer
 from schedlang.measurement.clock import SYSTEM
+from schedlang.measurement.problem import Problem
 from schedlang.printed import first_line
 from schedlang.search import Strategy
 from schedlang.targets import measurer as kept_measurer
 from schedlang.targets import toolchain_key
 from schedlang.tuning.hosts.batches import DESCRIBE, MEASURE, UNSCHEDULED, Batch, measurements_frame
-from schedlang.tuning.hosts.frames import deflate, inflate, kind_of
+from schedlang.tuning.hosts.frames import deflate, inflate, unpack
 from schedlang.tuning.hosts.given import Given
 from schedlang.tuning.hosts.host_speed import machine_rate
 from schedlang.tuning.hosts.messages import (
@@ -46,6 +47,7 @@ from schedlang.tuning.hosts.messages import (
 )
 from schedlang.tuning.hosts.order_database import OrderDatabase
 from schedlang.tuning.session import TaskRun
+from schedlang.tuning.session.call import Measuring
 from schedlang.tuning.session.tasks import why_untunable
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
@@ -140,14 +142,15 @@ class Host:
         """Measure what is in a batch."""
         workload, _ = _kept(self._workloads, order.task, _read_task)
         with ExitStack() as stack:
-            call = given.call(Database(), self._measurer(order.call, given), order.used)
-            call.open(stack)
-            found = call.measuring.machine_key
+            made = self._measurer(order.call, given)
+            problem = Problem(**given.compared, verify=given.verify, seed=given.seed)
+            measuring = Measuring(made, given.target, problem, stack)
+            found, began = measuring.machine_key, made.clock.now()
             if found != order.target_key:
                 raise HostError(
                     f"its measurer measures {found}, and the call is for another machine"
                 )
-            measurer = call.measuring.on(workload)
+            measurer = measuring.on(workload)
             left = math.inf if order.seconds is None else order.seconds
             measurer.deadline = measurer.clock.now() + left
             measurer.best_so_far = order.best
@@ -158,8 +161,8 @@ class Host:
             return replace(
                 reply,
                 name=self.name,
-                verified=call.measuring.verified is not False,
-                seconds=call.budget.elapsed,
+                verified=measuring.verified is not False,
+                seconds=measurer.clock.now() - began,
             )
 
     def _open(self, order: Order, given: Given, measurer: Measurer) -> OpenRun:
@@ -289,7 +292,9 @@ class OpenRun:
 
 def order_of(packed: bytes) -> Order | Batch:
     """Read an order; HostError for anything else."""
-    return Order.unpack(packed) if kind_of(packed) in (SEARCH, FINALS) else Batch.unpack(packed)
+    header, frames = unpack(packed)
+    kind = Order if header.get("what") in (SEARCH, FINALS) else Batch
+    return kind.of(header, frames)
 
 
 def _measured(order: Batch, measurer: Measurer) -> HostReply:

@@ -14,7 +14,7 @@ from schedlang.database import Record
 from schedlang.database.programs import program_text
 from schedlang.errors import HostError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Measurer
-from schedlang.measurement.clock import WORKERS_OF_A_HOST
+from schedlang.measurement.clock import worker_of_host
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.problem import Verify
 from schedlang.targets import toolchain_key
@@ -32,16 +32,15 @@ from schedlang.tuning.hosts.given import Given, given_of
 from schedlang.tuning.hosts.host import task_text
 from schedlang.tuning.hosts.hosts import Hosts
 from schedlang.tuning.hosts.messages import UNTUNABLE, GivenOrder, HostReply
+from schedlang.tuning.hosts.replies import WinnerDoubt, check_arithmetic
 from schedlang.tuning.session import Call
 from schedlang.workloads.workload import Workload
 
-# A host builds some candidates while it runs others: an order has this many, where each host gets
-# one, and up to so many more where each gets two.
+# A host builds some candidates while it runs others. Each host gets two orders of a batch, of
+# ``_MOST`` candidates at most, or one where two would have fewer than ``_FEWEST``.
 _FEWEST, _MOST = 4, 16
 # Seconds after a deadline in which hosts tell what they have measured by then.
 _GRACE = 2.0
-# A winner that is this many times as fast as what other hosts have measured is timed by another.
-_TOO_FAST = 2.0
 
 
 class HostsMeasurer(Measurer):
@@ -68,7 +67,6 @@ class HostsMeasurer(Measurer):
         self._packed, self._began = given.pack(), hosts.clock.now()
         self._serials = itertools.count(1)
         self._unreached: Sequence[str] = ()
-        self._doubted = False
 
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on."""
@@ -76,7 +74,7 @@ class HostsMeasurer(Measurer):
         self._task = task_text(workload, program_text(workload), moves_data=False)
         # The lowest latency that each host has measured.
         self._fastest: dict[str, float] = {}
-        self._doubted = False
+        self._doubt = WinnerDoubt()
         # Seconds below which no latency is believed.
         self._shortest = shortest_time(workload, self._given.target)
 
@@ -105,7 +103,8 @@ class HostsMeasurer(Measurer):
                 for _, reply in replies:
                     for measurement in self._taken(reply):
                         if measurement.ok:
-                            self._note(measurement, reply.name)
+                            self._note_best(measurement)
+                            self._note(reply.name, measurement.latency)
                         yield measurement
         finally:
             self._hosts.abandon()
@@ -128,7 +127,7 @@ class HostsMeasurer(Measurer):
         """Take note of what earlier calls have measured on hosts."""
         for one in records:
             if one.ok and (host := one.provenance.get("host")):
-                self._fastest[host] = min(self._fastest.get(host, math.inf), one.latency)
+                self._note(host, one.latency)
 
     def describe(self) -> None:
         """Find out whether hosts compare results; those that measure as the call says do."""
@@ -183,18 +182,14 @@ class HostsMeasurer(Measurer):
     def _taken(self, reply: HostReply) -> Iterator[Measurement]:
         """Yield the measurements of a reply, with the host that made them."""
         name = self._checked(reply).name
-        first = self._hosts.judge.number(name) * WORKERS_OF_A_HOST
+        number = self._hosts.judge.number(name)
         for one in measurements_of(reply):
-            phases = tuple(
-                phase if phase.worker is None else phase._replace(worker=first + phase.worker)
-                for phase in one.phases
-            )
-            yield replace(one, worker=first + (one.worker or 0), phases=phases, host=name)
+            phases = tuple(phase.of_host(number) for phase in one.phases)
+            worker = worker_of_host(number, one.worker or 0)
+            yield replace(one, worker=worker, phases=phases, host=name)
 
-    def _note(self, measurement: Measurement, host: str) -> None:
-        self._note_best(measurement)
-        known = self._fastest.get(host, math.inf)
-        self._fastest[host] = min(known, measurement.latency)
+    def _note(self, host: str, latency: float) -> None:
+        self._fastest[host] = min(self._fastest.get(host, math.inf), latency)
 
     def _examine(self, order: GivenOrder, reply: HostReply) -> None:
         """HostError for a reply that says what cannot be, of what is known here."""
@@ -202,26 +197,11 @@ class HostsMeasurer(Measurer):
         if not reply.verified and self.verified is not False and order.what != DESCRIBE:
             raise HostError("it has not compared results, and the call says to, or others have")
         if self._given.measures_itself:
-            self._examine_own(found)
-        if order.what != COMPARE or not found:
-            return
-        least = min(one.latency for one in found)
-        elsewhere = [seconds for host, seconds in self._fastest.items() if host != reply.name]
-        if not self._doubted and least * _TOO_FAST < min(elsewhere, default=0.0):
-            self._doubted = True
-            raise HostError(
-                f"its winner takes {least:.3g} s, less than half of what other hosts have "
-                "measured: another one times it as well"
-            )
-
-    def _examine_own(self, found: Sequence[Measurement]) -> None:
-        """HostError for what the target's own measurer does not say."""
-        least = min(chain.from_iterable(one.samples for one in found), default=math.inf)
-        if least < self._shortest:
-            raise HostError(
-                f"a call took {least:.3g} s, and its arithmetic takes this target more than "
-                f"{self._shortest:.3g} s"
-            )
+            check_arithmetic(chain.from_iterable(one.samples for one in found), self._shortest)
+        if order.what == COMPARE and found:
+            elsewhere = [seconds for host, seconds in self._fastest.items() if host != reply.name]
+            least = min(one.latency for one in found)
+            self._doubt.examine(least, min(elsewhere, default=math.nan))
 
 
 def measure_on(hosts: Hosts, call: Call, workload: Workload, make_measurer: Any) -> HostsMeasurer:

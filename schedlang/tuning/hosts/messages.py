@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from schedlang.database.parts import RunPart, records_from_json
 from schedlang.database.record import FinalsEntry, Record
@@ -215,7 +215,11 @@ class Order:
     @classmethod
     def unpack(cls, message: bytes) -> Order:
         """Read what ``pack`` returned; HostError for anything else."""
-        header, frames = unpack(message)
+        return cls.of(*unpack(message))
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], frames: Sequence[bytes]) -> Order:
+        """Return the order of a message; HostError where it is none."""
         try:
             call, task, state, *others = frames
             blocks = header["blocks"]

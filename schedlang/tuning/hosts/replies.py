@@ -111,6 +111,31 @@ def cancel(future: Future[bytes]) -> None:
 _TOO_FAST = 2.0
 
 
+def check_arithmetic(samples: Iterable[float], shortest: float) -> None:
+    """HostError for a sample below the seconds that the program's arithmetic takes."""
+    if (least := min(samples, default=math.inf)) < shortest:
+        raise HostError(
+            f"a call took {least:.3g} s, and its arithmetic takes this target more than "
+            f"{shortest:.3g} s"
+        )
+
+
+class WinnerDoubt:
+    """Doubts a winner, once, that is much faster than what other hosts have measured."""
+
+    def __init__(self) -> None:
+        self._doubted = False
+
+    def examine(self, latency: float, elsewhere: float) -> None:
+        """HostError for a winner to doubt; ``elsewhere`` is the fastest of others, or NaN."""
+        if not self._doubted and latency * _TOO_FAST < elsewhere:
+            self._doubted = True
+            raise HostError(
+                f"its winner takes {latency:.3g} s, less than half of what other hosts have "
+                "measured: another one times it as well"
+            )
+
+
 class Examiner:
     """Examines the replies to the orders of one task.
 
@@ -124,7 +149,7 @@ class Examiner:
 
     def __init__(self, run: TaskRun, call: Call, *, own: bool) -> None:
         self._run, self._call, self._own = run, call, own
-        self._doubted = False
+        self._doubt = WinnerDoubt()
 
     def examine(self, order: Order, reply: HostReply, stored: Collection[int | str]) -> None:
         """HostError for a reply that says what cannot be.
@@ -150,12 +175,7 @@ class Examiner:
         timed: list[Sequence[float]] = [one.samples for one in records]
         timed += [one.samples for one in part.finals]
         timed += [] if ending is None else ending.finals.values()
-        least = min(chain.from_iterable(timed), default=math.inf)
-        if least < self._shortest:
-            raise HostError(
-                f"a call took {least:.3g} s, and its arithmetic takes this target more than "
-                f"{self._shortest:.3g} s"
-            )
+        check_arithmetic(chain.from_iterable(timed), self._shortest)
 
     @cached_property
     def _shortest(self) -> float:
@@ -181,12 +201,7 @@ class Examiner:
         entry = next((one for one in part.finals if one.record_id == ending.winner), record)
         latency = min([entry.latency, *map(statistics.median, ending.finals.values())])
         elsewhere = [one for one in records if one.provenance.get("host") != reply.name]
-        if not self._doubted and latency * _TOO_FAST < self._run.best_of(elsewhere):
-            self._doubted = True
-            raise HostError(
-                f"its winner takes {latency:.3g} s, less than half of what other hosts have "
-                "measured: another one times it as well"
-            )
+        self._doubt.examine(latency, self._run.best_of(elsewhere))
 
     def _winner(self, part: RunPart, number: int, records: Sequence[Record]) -> Record:
         if number < 0:

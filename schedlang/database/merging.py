@@ -262,7 +262,7 @@ def content_of(record: Record) -> bytes:
     return hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
 
 
-# -- Remove records that are not needed any more --------------------------------------------------
+# -- Removing records that are not needed any more ------------------------------------------------
 
 
 class _TimedRecord(NamedTuple):

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from schedlang.errors import DatabaseError
 
-# -- Whether a database file can be at a path, and what SQLite's errors mean ----------------------
-
 # -- Whether a database file can be at a path: checked before SQLite opens it ---------------------
 #
 # Opening a named pipe may never return, and the system's own errors name no remedy.

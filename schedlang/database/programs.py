@@ -156,7 +156,7 @@ def replayed(
     return None
 
 
-# -- The content of a database by workload and target, and what differs between two databases.
+# -- Its content by workload and target -----------------------------------------------------------
 
 HEAD = ("workload", "key", "target", "trials", "best", "verified", "newest", "failures")
 """Titles of the columns of ``row_of``."""

@@ -24,8 +24,9 @@ from schedlang.instructions.arguments import (
 )
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.primitives.declare import primitive
-from schedlang.tvm.schedule import forms, sums
+from schedlang.tvm.schedule import forms
 from schedlang.tvm.schedule import primitives as tvm_primitives
+from schedlang.tvm.schedule import updates as sums
 
 
 class BufferPrimitives:

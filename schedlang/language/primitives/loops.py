@@ -9,8 +9,9 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.primitives.declare import overlapping, primitive
 from schedlang.language.primitives.tvm_draws import at_drawn_place
 from schedlang.tvm.analysis import loop_kinds
-from schedlang.tvm.schedule import forms, sums
+from schedlang.tvm.schedule import forms
 from schedlang.tvm.schedule import primitives as tvm_primitives
+from schedlang.tvm.schedule import updates as sums
 
 
 class LookupPrimitives:

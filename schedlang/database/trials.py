@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.database.record import Record
 from schedlang.database.run import TrialDetails
 from schedlang.errors import require
-from schedlang.formats.document import stored_decisions
+from schedlang.interpreters.document import stored_decisions
 from schedlang.measurement import Status
 from schedlang.measurement.clock import Phase, worker_name
 from schedlang.measurement.finals import median_interval

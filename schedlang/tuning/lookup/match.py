@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.database import Database, Record, Timing, best_first, timing_in
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import DatabaseError
-from schedlang.formats.stored_trace import same_steps
+from schedlang.interpreters.stored_trace import same_steps
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
 from schedlang.printed import html_method

@@ -34,7 +34,7 @@ from schedlang.database import (
     merge,
     summary,
 )
-from schedlang.database.sqlite.file import this_process
+from schedlang.database.file import this_process
 from schedlang.measurement import Status
 from schedlang.measurement.clock import Phase
 from schedlang.workloads import C1D, C2D, CBR, DEP, GMM, SFM

@@ -28,8 +28,8 @@ _NAMED = 3
 def check_database(path: Path) -> DoctorCheck:
     """Open a database, which checks the file, and apply the best record of each workload."""
     from schedlang.database import best_first
+    from schedlang.database.file import is_alive
     from schedlang.database.programs import Unreadable, replayed
-    from schedlang.database.sqlite.file import is_alive
     from schedlang.targets import toolchain_key
 
     name = "database"
@@ -90,7 +90,7 @@ def check_database(path: Path) -> DoctorCheck:
 def summary(database: options.Database) -> Answer:
     """List the workloads of a database with their trials and best latencies, and its runs."""
     from schedlang.database import summary as summary_of
-    from schedlang.database.summaries import HEAD, row_of
+    from schedlang.database.programs import HEAD, row_of
 
     with opened(database) as held:
         rows, runs = summary_of(held), held.runs()

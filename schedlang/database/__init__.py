@@ -3,18 +3,17 @@
 from typing import TYPE_CHECKING
 
 from schedlang.database.database import Database
+from schedlang.database.file import IncompleteDatabaseWarning
 from schedlang.database.history import RunHistory
 from schedlang.database.opening import open_database, opened_database
 from schedlang.database.past_runs import history
 from schedlang.database.ranking import Timing, best_first, timing_in, timing_of
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails
-from schedlang.database.sqlite.file import IncompleteDatabaseWarning
 
 if TYPE_CHECKING:
-    from schedlang.database.merging import Merged, merge
-    from schedlang.database.pruning import Pruned, prune
-    from schedlang.database.summaries import (
+    from schedlang.database.merging import Merged, Pruned, merge, prune
+    from schedlang.database.programs import (
         BestDiffers,
         Difference,
         WorkloadSummary,

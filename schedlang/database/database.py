@@ -11,19 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from schedlang.database.record import FinalsEntry, Record, check_sizes
-from schedlang.database.run import Ask, Run, RunDetails, check_notes, check_tags
-from schedlang.database.sqlite import rows, run_tables
-from schedlang.database.sqlite.connection import AMONG, SQLiteConnection
-from schedlang.database.sqlite.file import OWNED_RUNS
-from schedlang.database.sqlite.place import IN_MEMORY, check_no_uri
-from schedlang.database.sqlite.schema import (
+from schedlang.database import rows, run_tables
+from schedlang.database.connection import AMONG, SQLiteConnection
+from schedlang.database.file import OWNED_RUNS
+from schedlang.database.place import (
     FROZEN_ID,
+    IN_MEMORY,
     WITH_DETAILS,
     WITH_DISTURBANCE,
     WITH_FINALS,
     WITH_KIN,
+    check_no_uri,
 )
+from schedlang.database.record import FinalsEntry, Record, check_sizes
+from schedlang.database.run import Ask, Run, RunDetails, check_notes, check_tags
 from schedlang.measurement import Status
 
 
@@ -335,7 +336,7 @@ class Database:
         Return those of ``program_keys`` that another run on the same workload, target and toolchain
         has claimed: they are not claimed again. A claim ends when its run appends a record of the
         program, is handed over or is deleted; it is void while the run's owner is no living process
-        (``schedlang.database.sqlite.file``). Nothing happens when the run was deleted meanwhile.
+        (``schedlang.database.file``). Nothing happens when the run was deleted meanwhile.
         """
         with self._connection.writing():
             return run_tables.claim_programs(self._connection, run_id, program_keys)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from schedlang.database.database import Database
-from schedlang.database.sqlite.place import check_name
+from schedlang.database.place import check_name
 from schedlang.errors import DatabaseError
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from schedlang.database.database import Database
 from schedlang.database.record import FinalsEntry, Record, check_sizes
-from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails, renumbered
-from schedlang.database.sqlite.rows import (
+from schedlang.database.rows import (
     ask_of,
     final_of,
     final_row,
@@ -21,6 +20,7 @@ from schedlang.database.sqlite.rows import (
     run_of,
     run_row,
 )
+from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails, renumbered
 from schedlang.errors import DatabaseError
 from schedlang.measurement.clock import check_phases
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from schedlang.database import Database
-from schedlang.database.sqlite.place import IN_MEMORY
+from schedlang.database.place import IN_MEMORY
 from schedlang.just_in_time.kernel_cache import CacheFolder, KernelCache, default_root
 from schedlang.just_in_time.kernel_choices import Chooser, FindsKernels, Origin
 from schedlang.just_in_time.templates import Forms, SignedTemplate, probe

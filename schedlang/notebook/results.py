@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
+from schedlang.database.history import TrialGain
 from schedlang.database.past_runs import fastest_first
 from schedlang.database.record import Record
-from schedlang.database.trials import TrialGain
 from schedlang.notebook.markup import (
     bar,
     card,

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import altair as alt
 
-from schedlang.database.history import RunHistory
-from schedlang.database.trials import TrialRow, gains
+from schedlang.database.history import RunHistory, TrialRow, gains
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.style import (
     BLUE,

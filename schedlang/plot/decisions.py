@@ -7,8 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from schedlang.database.history import REJECTIONS, RunHistory
-from schedlang.database.trials import TrialRow, gains
+from schedlang.database.history import REJECTIONS, RunHistory, TrialRow, gains
 from schedlang.plot.convergence import NO_LATENCY, unit_of
 from schedlang.plot.finals import names_up
 from schedlang.plot.sources import Runs, histories_of, one_run

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from schedlang.database.history import RunHistory
+from schedlang.database.history import RunHistory, TrialGain, gains
 from schedlang.database.past_runs import NOT_ENDED, RunOutcome, outcome_of
-from schedlang.database.trials import TrialGain, gains
 from schedlang.plot.convergence import unit_of
 from schedlang.plot.style import Unit
 from schedlang.plot.tables import (

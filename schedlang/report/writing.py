@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlang.database.history import RunHistory
-from schedlang.database.trials import TrialRow, gains
+from schedlang.database.history import RunHistory, TrialRow, gains
 from schedlang.plot.convergence import rows_of
 from schedlang.plot.finals import bests_chart
 from schedlang.plot.sources import Runs, history_of

@@ -26,7 +26,6 @@ from schedlang.measurement import Measurer, Status, SupportsMeasure
 from schedlang.measurement.measurer import bind_to_call
 from schedlang.measurement.problem import ComputeReference, GivenTolerance, Inputs, Problem
 from schedlang.targets import Target, as_target
-from schedlang.tuning.arguments import describe_problem, own_problem, reserve_measurer
 from schedlang.tuning.failing_prefix import (
     INVALID,
     LATE,
@@ -35,6 +34,7 @@ from schedlang.tuning.failing_prefix import (
     Prefixes,
     Suspect,
 )
+from schedlang.tuning.measuring import describe_problem, own_problem, reserve_measurer
 from schedlang.tuning.records import verification_of
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload

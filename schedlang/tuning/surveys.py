@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schedlang.database import Database, Record
-from schedlang.database.trials import TrialRow
+from schedlang.database.history import TrialRow
 from schedlang.errors import InstructionError, InvalidTrace, RecordingError, SpaceError
 from schedlang.lab import RecordedProgram, RecordedSpace, Ways
 from schedlang.lab.recording import as_stored, line_of, read

@@ -17,8 +17,8 @@ from schedlang.database import (
     RunDetails,
     TrialDetails,
 )
+from schedlang.database.file import this_process
 from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES
-from schedlang.database.sqlite.file import this_process
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.measurement.clock import Phase

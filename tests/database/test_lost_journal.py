@@ -20,8 +20,8 @@ from schedlang.database import (
     merge,
     open_database,
 )
-from schedlang.database.sqlite import file as sqlite_file
-from schedlang.database.sqlite.file import this_process
+from schedlang.database import file as sqlite_file
+from schedlang.database.file import this_process
 from schedlang.errors import DatabaseError
 from tests.database.plausible import make_record, make_run
 
@@ -147,7 +147,7 @@ def test_where_no_run_is_in_progress_the_file_alone_has_everything(
 KILLED = """
 import os, signal, sys
 from schedlang.database import Database
-from schedlang.database.sqlite.file import this_process
+from schedlang.database.file import this_process
 from tests.database.plausible import make_record, make_run
 database = Database(sys.argv[1])
 run = database.add_run(make_run(owner=this_process()))

@@ -24,7 +24,7 @@ from schedlang.database import (
     RunDetails,
     TrialDetails,
 )
-from schedlang.database.sqlite.file import this_process
+from schedlang.database.file import this_process
 from schedlang.errors import NoLatencyError, SchedlangError
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import Phase

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from schedlang.database import Database, IncompleteDatabaseWarning, open_database
-from schedlang.database.sqlite.file import this_process
+from schedlang.database.file import this_process
 from schedlang.errors import DatabaseError
 from tests.database.plausible import make_record, make_run
 from tests.processes import limited

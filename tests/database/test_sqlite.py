@@ -24,9 +24,9 @@ from schedlang.database import (
     open_database,
     opened_database,
 )
-from schedlang.database.sqlite import file as sqlite_file
-from schedlang.database.sqlite.file import this_process
-from schedlang.database.sqlite.schema import SCHEMA
+from schedlang.database import file as sqlite_file
+from schedlang.database.file import this_process
+from schedlang.database.place import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from tests.database.plausible import (

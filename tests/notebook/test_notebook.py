@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database.history import RunHistory
-from schedlang.database.trials import gains
+from schedlang.database.history import RunHistory, gains
 from schedlang.notebook.results import curve
 from schedlang.report.numbers import (
     duration_text,

@@ -9,9 +9,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import FinalsEntry, Record
-from schedlang.database.history import Phase, RunHistory, TrialDetails
+from schedlang.database.history import Phase, RunHistory, TrialDetails, gains
 from schedlang.database.past_runs import outcome_of
-from schedlang.database.trials import gains
 from schedlang.measurement import Status
 from schedlang.plot.tables import (
     OTHER,

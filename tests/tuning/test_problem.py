@@ -15,9 +15,9 @@ from schedlang.database import open_database
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.problem import Problem
-from schedlang.tuning.arguments import describe_problem
 from schedlang.tuning.identity import identity
 from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.measuring import describe_problem
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.session.warm_start import MeasurementCache
 

@@ -15,7 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import Database, Record, Run
-from schedlang.database.sqlite.file import this_process
+from schedlang.database.file import this_process
 from schedlang.measurement import Candidate, Measurement
 from schedlang.tuning import InterruptedWarning
 from schedlang.tuning.session import recorder as sharing

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from schedlang.database.sqlite.rows import read_json
+from schedlang.database.rows import read_json
 from schedlang.errors import HostError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.clock import WORKERS_OF_A_HOST, Phase

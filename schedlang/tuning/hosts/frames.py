@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.database.sqlite.rows import read_json
+from schedlang.database.rows import read_json
 from schedlang.errors import HostError
 
 _MAGIC = b"schedlang-hosts-1\n"

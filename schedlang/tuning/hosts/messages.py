@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 from schedlang.database.parts import RunPart, records_from_json
 from schedlang.database.record import FinalsEntry, Record
+from schedlang.database.rows import ask_of, run_of, run_row
 from schedlang.database.run import Ask, Run, is_readable, mentioned
-from schedlang.database.sqlite.rows import ask_of, run_of, run_row
 from schedlang.errors import DatabaseError, HostError
 from schedlang.interpreters.stored_trace import BEGINNING
 from schedlang.measurement.clock import WORKERS_OF_A_HOST

@@ -13,9 +13,8 @@ from tempfile import mkdtemp
 
 from schedlang.database import Database, Record, best_first
 from schedlang.database.opening import opened_for_reading
+from schedlang.database.place import BESIDE, FROZEN_ID, beside, check_name
 from schedlang.database.programs import Unreadable, replayed
-from schedlang.database.sqlite.place import BESIDE, beside, check_name
-from schedlang.database.sqlite.schema import FROZEN_ID
 from schedlang.errors import DatabaseError
 from schedlang.files import as_path
 from schedlang.targets import Target, as_target, toolchain_key

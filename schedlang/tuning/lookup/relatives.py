@@ -27,6 +27,7 @@ from schedlang.targets import Target, toolchain_key
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.lookup.match import PACKED, WORKLOADS, Kind, Match
+from schedlang.tuning.measuring import Measuring
 from schedlang.tuning.records import (
     as_record,
     blank_record,
@@ -34,7 +35,6 @@ from schedlang.tuning.records import (
     packed_ahead,
     unscheduled_record,
 )
-from schedlang.tuning.session import Measuring
 from schedlang.tuning.session.warm_start import carried_over, nearest_kin
 from schedlang.tvm import program
 from schedlang.tvm.analysis.layout import only_moves_data

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from schedlang.database import Ask, Database, Record, Run
+from schedlang.database.file import is_alive, this_process
 from schedlang.database.run import LONGEST_STATE
-from schedlang.database.sqlite.file import is_alive, this_process
 from schedlang.errors import DatabaseError, RunInUseError, SchedlangError
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.search import Proposal, Recorded, Strategy

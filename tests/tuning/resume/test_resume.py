@@ -15,7 +15,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.database import Database
-from schedlang.database.sqlite.file import is_alive, this_process
+from schedlang.database.file import is_alive, this_process
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search import CoordinateDescent, Evolutionary, Random, Strategy
@@ -268,7 +268,7 @@ def test_records_that_are_gone_are_measured_again(database: Database) -> None:
 
 
 def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
-    code = "from schedlang.database.sqlite.file import this_process"
+    code = "from schedlang.database.file import this_process"
     code += "; print(this_process(), flush=True)"
     code += "; input()"
     other = subprocess.Popen(

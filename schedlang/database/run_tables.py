@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from schedlang.database.connection import AMONG, SQLiteConnection
+from schedlang.database.file import is_alive
+from schedlang.database.rows import Columns, check_types, read_as
 from schedlang.database.run import Rejections, RunDetails, TrialDetails
-from schedlang.database.sqlite.connection import AMONG, SQLiteConnection
-from schedlang.database.sqlite.file import is_alive
-from schedlang.database.sqlite.rows import Columns, check_types, read_as
 from schedlang.measurement.clock import Phase, check_phases
 
 # -- Details of runs ------------------------------------------------------------------------------

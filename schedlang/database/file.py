@@ -9,8 +9,18 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from schedlang.database.sqlite.place import REASONS, SQLITE_ERRORS, beside, check_place, explain
-from schedlang.database.sqlite.schema import APPLICATION_ID, FROZEN_ID, MIGRATIONS, READABLE, SCHEMA
+from schedlang.database.place import (
+    APPLICATION_ID,
+    FROZEN_ID,
+    MIGRATIONS,
+    READABLE,
+    REASONS,
+    SCHEMA,
+    SQLITE_ERRORS,
+    beside,
+    check_place,
+    explain,
+)
 from schedlang.errors import DatabaseError
 
 _MAPPED = 1 << 36

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from schedlang.database.sqlite.file import connect, connect_memory
-from schedlang.database.sqlite.place import SQLITE_ERRORS, explain, named
-from schedlang.database.sqlite.rows import pack
+from schedlang.database.file import connect, connect_memory
+from schedlang.database.place import SQLITE_ERRORS, explain, named
+from schedlang.database.rows import pack
 from schedlang.errors import DatabaseError
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from schedlang.cli.stored import (
     workload_in,
 )
 from schedlang.cli.verb import Answer, NothingFound, note, option_names, verb
-from schedlang.formats.document import stored_decisions
+from schedlang.interpreters.document import stored_decisions
 from schedlang.naming.objects import UsageError, check_target, module_of, target_of, target_of_key
 from schedlang.terminal import one_line
 

@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from schedlang.database import Database, Record, best_first, timing_in
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import DatabaseError, SchedlangError
-from schedlang.formats.stored_trace import same_steps
+from schedlang.interpreters.stored_trace import same_steps
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.search import Proposal
 from schedlang.spaces.mutation import carry_over

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from schedlang.database import Ask, Record
 from schedlang.database.programs import replayed
 from schedlang.errors import InvalidTrace, SchedlangError, TraceFormatError
-from schedlang.formats.stored_trace import same_steps
+from schedlang.interpreters.stored_trace import same_steps
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import NetworkError, require
-from schedlang.instructions.user_code import raised_at
+from schedlang.instructions.instruction import raised_at
 from schedlang.networks.convention import Fixed, TorchConvention, as_numpy, inputs_and_outputs
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network

@@ -17,10 +17,10 @@ from schedlang.database import Database, Record
 from schedlang.database.opening import opened_for_reading
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
-from schedlang.formats.python import statement
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Macro
-from schedlang.instructions.line import block_of
+from schedlang.interpreters.python import statement
+from schedlang.interpreters.replay import block_of
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer, Status, SupportsMeasure
 from schedlang.measurement.measurer import bind_to_call

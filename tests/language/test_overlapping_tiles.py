@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm.script import from_source
 
 import schedlang as sl
-from schedlang.formats.stored_trace import same_steps
+from schedlang.interpreters.stored_trace import same_steps
 from schedlang.tvm import program
 from schedlang.tvm.analysis.races import determinism
 from schedlang.tvm.codegen import pipeline as cpu_pipeline

@@ -27,10 +27,10 @@ from schedlang.expressions import (
     Predicate,
     is_plain_name,
 )
-from schedlang.formats.document import only, parse, short, want
 from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_name, make_handle
 from schedlang.instructions.instruction import KINDS, Instruction, kind_called
 from schedlang.instructions.kinds import Choice, Macro, Overlapping, Sampling
+from schedlang.interpreters.document import only, parse, short, want
 
 SCHEMA = 2
 BEGINNING = '{"instructions":['

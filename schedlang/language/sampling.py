@@ -35,14 +35,16 @@ from schedlang.instructions.arguments import (
 from schedlang.instructions.handles import LoopRV
 from schedlang.instructions.instruction import Result
 from schedlang.instructions.value_arguments import level_weights
-from schedlang.language.primitives.declare import choice, constraint, sampling
-from schedlang.language.primitives.tvm_draws import (
+from schedlang.language.declare import (
     CATEGORICAL,
     COMPUTE_LOCATION,
     PARTITIONED_TILE,
     PERFECT_TILE,
+    choice,
     compute_location_lines,
+    constraint,
     loop_order_lines,
+    sampling,
     tile_lines,
 )
 from schedlang.tvm import analysis

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from schedlang.errors import WorkloadError
+from schedlang.networks.network_tasks import SharedTask
+from schedlang.networks.representatives import distances, isolated, representatives
 from schedlang.networks.tasks import Task
-from schedlang.networks.tuning.network_tasks import SharedTask
-from schedlang.networks.tuning.representatives import distances, isolated, representatives
 from schedlang.shapes.extents import Extents, Range, Shapes
 from schedlang.shapes.range_kernels import unified
 from schedlang.tvm.analysis.layout import only_moves_data

@@ -15,7 +15,6 @@ from schedlang.errors import TargetError
 from schedlang.networks.compiled.building import Built, Function, build
 from schedlang.networks.compiled.compiled_network import CompiledNetwork
 from schedlang.networks.compiled.compiled_network_set import CompiledNetworkSet
-from schedlang.networks.compiled.display import CompileDisplay
 from schedlang.networks.compiled.function_programs import (
     Prepared,
     ProgramChoice,
@@ -23,6 +22,7 @@ from schedlang.networks.compiled.function_programs import (
     prepare,
 )
 from schedlang.networks.compiled.summary import Summary, TaskSummary, ordered
+from schedlang.networks.display import CompileDisplay
 from schedlang.networks.network import Network
 from schedlang.networks.sizes import NetworkSet, SharedArrays
 from schedlang.printed import listed

@@ -22,7 +22,7 @@ from schedlang.database import Database, Record, Timing, timing_in
 from schedlang.errors import WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.networks.compiled.display import CompileDisplay
+from schedlang.networks.display import CompileDisplay
 from schedlang.networks.network import Network
 from schedlang.targets import Target
 from schedlang.tuning.kernels.defaults import Default, default_schedules

@@ -94,7 +94,7 @@ class HostedRun(TaskRun):
         self._latest: list[int] = []
         self._unscheduled: Record | None = None
         self._latency = math.nan
-        self._complete = True
+        self._complete = True  # it is a latency, and no lower bound
         self._ordered = False
 
     def open(self) -> None:
@@ -174,11 +174,6 @@ class HostedRun(TaskRun):
     def unscheduled_latency(self) -> float:
         """Latency of the unscheduled program, in seconds; NaN before it is known."""
         return self._latency
-
-    @property
-    def unscheduled_complete(self) -> bool:
-        """Whether that is a latency, and no lower bound."""
-        return self._complete
 
     def find_unscheduled(self) -> Record | None:
         """Return a record of the unscheduled program, of this run or of another, if any."""
@@ -372,7 +367,7 @@ class HostedRun(TaskRun):
             0.0,
             finished,
             best,
-            reference_complete=self.unscheduled_complete,
+            reference_complete=self._complete,
             unscheduled=unscheduled,
         )
 

@@ -46,7 +46,7 @@ class SlicedTask:
 
     Attributes
     ----------
-    shared: as given.
+    shared, run: as given.
     trials: number of candidates in the slices so far, those of earlier calls included.
     history: trials so far and best latency in seconds, after each slice.
     finished: why the search has ended; empty while it has not.
@@ -61,7 +61,7 @@ class SlicedTask:
         self.history: list[tuple[int, float]] = []
         self.finished = ""
         self.failed = ""
-        self._run = run
+        self.run = run
         self._is_final = is_final
         self._opened = False
         self._earlier: Sequence[Record] = ()
@@ -101,7 +101,7 @@ class SlicedTask:
     @property
     def seconds(self) -> float:
         """Wall time that earlier calls had used when they last asked its search."""
-        return self._run.seconds
+        return self.run.seconds
 
     def advance(self, trials: int, progress: Progress, seconds: float = math.inf) -> bool:
         """Take a slice of this many trials; return whether anything was measured.
@@ -130,30 +130,30 @@ class SlicedTask:
         """Open the run; where it had ended, its records are all that is read."""
         if self._opened:
             return
-        self._run.open()
+        self.run.open()
         self._opened = True
         unscheduled = None
-        if self._run.ending is not None:
-            self._earlier, unscheduled = self._run.stored_records()
-        elif not self._run.is_new:
-            unscheduled = self._run.find_unscheduled()
+        if self.run.ending is not None:
+            self._earlier, unscheduled = self.run.stored_records()
+        elif not self.run.is_new:
+            unscheduled = self.run.find_unscheduled()
         self._unscheduled = math.nan if unscheduled is None else unscheduled.latency
 
     @property
     def out_of_time(self) -> bool:
         """Whether the budget ended its last slice."""
-        return self._run.out_of_time
+        return self.run.out_of_time
 
     def _search(self, wanted: int, progress: Progress, seconds: float) -> Slice:
-        found = self._run.advance(wanted, progress, seconds)
-        self._unscheduled = self._run.unscheduled_latency
-        if self._run.trials < wanted and not found.cut:
+        found = self.run.advance(wanted, progress, seconds)
+        self._unscheduled = self.run.unscheduled_latency
+        if self.run.trials < wanted and not found.cut:
             self.finished = found.finished
         return found
 
     @property
     def _records(self) -> Sequence[Record]:
-        return self._run.records if self._run.is_open else self._earlier
+        return self.run.records if self.run.is_open else self._earlier
 
     @property
     def _stored_trials(self) -> int:
@@ -161,8 +161,8 @@ class SlicedTask:
 
     @property
     def _exhausted(self) -> bool:
-        ending = self._run.ending
-        return not self._run.is_open and ending is not None and self._is_final(ending)
+        ending = self.run.ending
+        return not self.run.is_open and ending is not None and self._is_final(ending)
 
     def _best_of(self, trials: int) -> float:
         """Return the best latency of the first ``trials`` candidates; NaN without any."""
@@ -172,32 +172,32 @@ class SlicedTask:
             if count > trials:
                 break
             first.append(record)
-        return self._run.best_of(first)
+        return self.run.best_of(first)
 
     # -- the end ---------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         """Whether this call continued it, so that it needs an ending."""
-        return self._run.is_open and not self.failed
+        return self.run.is_open and not self.failed
 
     def conclude(self, finals_seconds: float, finished: str) -> None:
         """Hold the finals, whose samples take this many seconds at most; store how it ended."""
-        self._run.conclude(finals_seconds)
+        self.run.conclude(finals_seconds)
         self._store(finished)
 
     def blame(self, finished: str) -> None:
         """Where a result was wrong, find out which instruction is at fault, and store that."""
-        if self._run.blame():
+        if self.run.blame():
             self._store(finished)
 
     def _store(self, finished: str) -> None:
-        self._run.store(self._run.result(self.finished or finished))
+        self.run.store(self.run.result(self.finished or finished))
 
     @property
     def keeps_default(self) -> bool:
         """Whether the default schedule is the fastest, as far as this call knows."""
-        return self._run.keeps_default and not self.failed
+        return self.run.keeps_default and not self.failed
 
     def result(self, finished: str) -> TuneResult | None:
         """Return the result so far; None where nothing was opened or the task failed.
@@ -205,8 +205,8 @@ class SlicedTask:
         A task that failed keeps the result of the earlier call that ended its run.
         """
         if self.is_open:
-            return self._run.result(self.finished or finished)
-        return None if self._run.ending is None else self._run.stored_result()
+            return self.run.result(self.finished or finished)
+        return None if self.run.ending is None else self.run.stored_result()
 
 
 # -- The tasks of several networks, those with one key merged -------------------------------------

@@ -40,7 +40,7 @@ from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call
 from schedlang.tuning.session.callbacks import Watch
 from schedlang.tuning.session.resume import RunState
-from schedlang.tuning.session.tasks import why_untunable
+from schedlang.tuning.tasks import why_untunable
 
 # Seconds that a host needs at most, for each record, to go on with a run that another one had.
 _RESTORING = 0.005

@@ -16,8 +16,13 @@ from schedlang.networks.hosted import hosted_session
 from schedlang.networks.network import Network
 from schedlang.networks.network_result import NetworkResult
 from schedlang.networks.network_session import NetworkSession, finals_seconds
-from schedlang.networks.network_tasks import SharedTask, SlicedTask, shared_tasks
-from schedlang.networks.representatives import chosen_representatives, used_part
+from schedlang.networks.network_tasks import (
+    SharedTask,
+    SlicedTask,
+    chosen_representatives,
+    shared_tasks,
+    used_part,
+)
 from schedlang.networks.sizes import NetworkSet
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.search.tasks import (
@@ -30,13 +35,12 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
-from schedlang.tuning.arguments import as_space
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
 from schedlang.tuning.session import Call, TaskRun
 from schedlang.tuning.session.callbacks import GivenCallbacks, GivenRules
-from schedlang.tuning.session.tasks import task_of_network
+from schedlang.tuning.tasks import as_space, task_of_network
 from schedlang.workloads.wrong_kind import not_a_network
 
 SessionT = TypeVar("SessionT", bound=NetworkSession)

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from schedlang.errors import WorkloadError
-from schedlang.networks.network_tasks import SharedTask
-from schedlang.networks.representatives import distances, isolated, representatives
+from schedlang.networks.network_tasks import SharedTask, distances, isolated, representatives
 from schedlang.networks.tasks import Task
 from schedlang.shapes.extents import Extents, Range, Shapes
 from schedlang.shapes.range_kernels import unified

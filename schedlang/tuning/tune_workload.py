@@ -16,7 +16,6 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, measure_on
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
@@ -24,7 +23,7 @@ from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import STORED, Call, Session, TaskRun
 from schedlang.tuning.session.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.session.live_view import LiveView
-from schedlang.tuning.session.tasks import task_of_tune
+from schedlang.tuning.tasks import as_space, as_strategy, check_strategy, space_of, task_of_tune
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

@@ -20,8 +20,8 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets import measurer as own_measurer
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
-from schedlang.tuning.session import Call, TunedTask
-from schedlang.tuning.session.tasks import task_of_network
+from schedlang.tuning.session import Call
+from schedlang.tuning.tasks import TunedTask, task_of_network
 from schedlang.workloads.workload import Workload
 
 _NEEDS_CLOUDPICKLE = (

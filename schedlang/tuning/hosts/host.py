@@ -48,7 +48,7 @@ from schedlang.tuning.hosts.messages import (
 from schedlang.tuning.hosts.order_database import OrderDatabase
 from schedlang.tuning.measuring import Measuring
 from schedlang.tuning.session import TaskRun
-from schedlang.tuning.session.tasks import why_untunable
+from schedlang.tuning.tasks import why_untunable
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
 

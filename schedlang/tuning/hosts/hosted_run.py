@@ -32,9 +32,10 @@ from schedlang.tuning.hosts.messages import (
 )
 from schedlang.tuning.hosts.replies import Examiner
 from schedlang.tuning.result import Best, TuneResult
-from schedlang.tuning.session import Call, TaskRun, TunedTask
+from schedlang.tuning.session import Call, TaskRun
 from schedlang.tuning.session.ending import Ending
 from schedlang.tuning.session.resume import Journal
+from schedlang.tuning.tasks import TunedTask
 
 # Records of other runs with the same program that are sent at most, the newest ones.
 _MOST_KNOWN = 4096

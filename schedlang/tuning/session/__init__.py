@@ -1,8 +1,7 @@
 """A call of ``tune`` or ``tune_network``: one task or several, one budget and one measurer."""
 
-from schedlang.tuning.session.call import Call
-from schedlang.tuning.session.session import STORED, InterruptedWarning, Session
-from schedlang.tuning.session.task_run import Slice, TaskRun, TunedTask
+from schedlang.tuning.session.session import STORED, Call, InterruptedWarning, Session
+from schedlang.tuning.session.task_run import Slice, TaskRun
 
 __all__ = [
     "Call",
@@ -10,6 +9,5 @@ __all__ = [
     "STORED",
     "Session",
     "Slice",
-    "TunedTask",
     "TaskRun",
 ]

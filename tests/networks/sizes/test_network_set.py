@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.networks.representatives import representatives
+from schedlang.networks.network_tasks import representatives
 from schedlang.networks.sizes import SharedArrays, differing, labels
 from tests.networks.sizes.models import dense, imported, network_set
 

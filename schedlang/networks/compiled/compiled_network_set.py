@@ -13,12 +13,12 @@ from schedlang.files import as_path
 from schedlang.networks.compiled.c_library import write_networks
 from schedlang.networks.compiled.compiled_network import CompiledNetwork
 from schedlang.networks.compiled.summary import Summary
-from schedlang.networks.convention import as_numpy
 from schedlang.networks.network import Verification, merged
 from schedlang.networks.sizes import NetworkSet, shapes_text
 from schedlang.networks.tasks import latency_text
 from schedlang.printed import listed, show_text
 from schedlang.targets import Target
+from schedlang.targets.deployment.tensor_arguments import as_numpy
 
 _MIB = 2**20
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import NetworkError, ValueOutOfRangeError, require
-from schedlang.networks.compiled.compiled_network import CompiledNetwork
+from schedlang.networks.compiled_network import CompiledNetwork
 from schedlang.networks.from_torch import exported, tracing
 from schedlang.networks.importing import import_network
 from schedlang.networks.network import compare

@@ -254,7 +254,7 @@ def _maker(
     ]
 
 
-# -- What is passed to networks, and returned -------------------------------------------------------
+# -- What is passed to networks, and returned -----------------------------------------------------
 
 Wrap = Callable[["DeviceArray"], Any]
 """Makes a tensor of a library from one of TVM's, in the same memory."""

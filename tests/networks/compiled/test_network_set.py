@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.networks.compiled import compiled_network_set as module
+from schedlang.networks import compiling as module
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm.codegen import runtime
 from tests.networks.compiled.relax_networks import TARGET, store

@@ -1,4 +1,4 @@
-"""A compiled network, called like the model, exported, verified and profiled; what its tasks run."""
+"""A compiled network, called like the model, exported and profiled; what each of its tasks runs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from schedlang.printed import count_text, show_text
 from schedlang.shapes import dispatch as trees
 from schedlang.shapes import shape_file as stored
 from schedlang.shapes.dispatch import mean_of
-from schedlang.shapes.range_kernels import PointKernel, RangeKernels
+from schedlang.shapes.ranges import PointKernel, RangeKernels
 from schedlang.targets import Target, as_target
 from schedlang.targets.errors import BuildError
 from schedlang.tvm import program

@@ -25,7 +25,7 @@ from schedlang.targets.deployment.signature import KernelParameter, Signature
 from schedlang.targets.errors import BuildError, describe
 from schedlang.tuning.kernels.ladder import UntunedWarning
 from schedlang.tvm import errors, program
-from schedlang.tvm.codegen.library import ENTRY_PREFIX, element_type
+from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, element_type
 from schedlang.tvm.packing import split_packing
 from schedlang.tvm.program import named_functions
 from schedlang.tvm.relax.calls import with_packed_weights
@@ -43,8 +43,7 @@ from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
     from schedlang.targets.deployment.c_functions import Entry
-    from schedlang.tvm.codegen.compiler import CompilerTarget
-    from schedlang.tvm.codegen.library import LoadedCode
+    from schedlang.tvm.codegen.compiler import CompilerTarget, LoadedCode
     from schedlang.tvm.relax.network_program import NetworkProgram
 
 

@@ -25,8 +25,7 @@ from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.printed import first_line
 from schedlang.targets.deployment.tensor_arguments import as_numpy
-from schedlang.tvm.frontends.torch_arguments import Hopeless
-from schedlang.tvm.frontends.torch_graph import (
+from schedlang.tvm.relax.front_ends import (
     FailedOperator,
     graph_to_relax,
     operator_name,
@@ -36,6 +35,7 @@ from schedlang.tvm.frontends.torch_graph import (
     unsupported,
 )
 from schedlang.tvm.relax.lowering import lower
+from schedlang.tvm.relax.torch_arguments import Hopeless
 from schedlang.workloads.wrong_kind import not_a_network
 
 # -- The network of a module ----------------------------------------------------------------------

@@ -31,7 +31,7 @@ from schedlang.tuning.kernels.race import measured
 from schedlang.tuning.kernels.rungs import Rungs
 from schedlang.tuning.records import blank_record
 from schedlang.tvm.analysis.layout import only_moves_data
-from schedlang.tvm.symbolic import SymbolicProgram
+from schedlang.tvm.symbolic_program import SymbolicProgram
 from schedlang.workloads.construct import Template, assigned
 from schedlang.workloads.workload import Workload
 

@@ -33,8 +33,8 @@ from schedlang.shapes.dispatch import (
 )
 from schedlang.shapes.extents import MOST, TILES, Extents, Range
 from schedlang.tvm.program import intermediate_shapes
-from schedlang.tvm.symbolic import Branching, Served, SymbolicProgram, UnifyError, unify
-from schedlang.tvm.symbolic.served import Bounds
+from schedlang.tvm.served_extents import Bounds, Branching, Served
+from schedlang.tvm.symbolic_program import SymbolicProgram, UnifyError, unify
 from schedlang.workloads.construct import Template, assigned
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from schedlang.shapes.ranges import PointKernel, RangeKernels
 from schedlang.targets import Target, as_target
 from schedlang.targets.errors import BuildError
 from schedlang.tvm import program
-from schedlang.tvm.symbolic import fitting, with_served
+from schedlang.tvm.served_extents import fitting, with_served
 from schedlang.workloads.construct import Template, assigned, key_of
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.call import STORED
 from schedlang.tvm.program import structural_key
-from schedlang.tvm.symbolic import SymbolicProgram
+from schedlang.tvm.symbolic_program import SymbolicProgram
 from schedlang.workloads.construct import Template, assigned
 from schedlang.workloads.workload import Workload
 

@@ -29,11 +29,11 @@ HEAD = """\
 
 # Instructions
 
-Every instruction with its arguments, what it does, and the loops before and after. `help()` of an
-instruction says more; [language.md](../language.md) explains how instructions are used.
+Every instruction with its arguments, what it does, and the loops before and after.
+[language.md](../language.md) explains how instructions are used.
 
 Instructions of a schedule are methods, `sch.split(...)`; those of `schedlang.modules` are functions,
-`vectorize_inner(sch, ...)`. TVM's `s_tir.Schedule` has a method of the same name, or the one named as
+`vectorize_inner(sch, ...)`, whose `help()` has types and loops. TVM's `s_tir.Schedule` has a method of the same name, or the one named as
 *TVM:*. For an instruction marked *not in TVM*, a trace exported to TVM holds its effect: the drawn
 value, or the primitives that it ran.
 
@@ -73,7 +73,7 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
         base = kind.function.__qualname__.partition(".")[0]
         if base in by_base:
             by_base[base].append(kind)
-        elif kind.function.__module__.startswith(schedlang.modules.__name__ + "."):
+        elif is_in_python(kind.function):
             macros.append(kind)
     for base in Schedule.__bases__:
         if kinds := by_base[base.__name__]:
@@ -87,12 +87,17 @@ def entry(kind: InstructionKind) -> list[str]:
     """Return a line with the call, what it does, the loops, and TVM's name if that is another."""
     summary, change = split_docstring(kind.function)
     method = getattr(kind, "tvm_method", kind.name)
-    parts = [summary, f"{change}." if change else ""]
+    parts = [summary, f"{change}." if change and not is_in_python(kind.function) else ""]
     if not hasattr(tvm.s_tir.Schedule, method):
         parts.append("*Not in TVM.*" if method in of_schedule() else "")
     elif method != kind.name:
         parts.append(f"*TVM:* `{method}`.")
     return [f"* `{kind.name}{signature(kind.function)}`: {' '.join(filter(None, parts))}"]
+
+
+def is_in_python(function: Callable[..., Any]) -> bool:
+    """Return whether an instruction is one of ``schedlang.modules``."""
+    return function.__module__.startswith(schedlang.modules.__name__ + ".")
 
 
 @functools.cache
@@ -102,7 +107,11 @@ def of_schedule() -> set[str]:
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """Return parameters and result; a type that the name or the default says is left out."""
+    """Return parameters and result; a type that the name or the default says is left out.
+
+    So are all types of an instruction in Python, whose docstring is there to be read.
+    """
+    in_python = is_in_python(function)
     declared = inspect.signature(function)
     parameters = []
     for parameter in list(declared.parameters.values())[1:]:
@@ -112,7 +121,7 @@ def signature(function: Callable[..., Any]) -> str:
         if parameter.name in ("decision", "name") and parameter.default is None:
             continue  # the head of the page has them
         says_its_type = str(parameter.annotation).lower().strip("'") == parameter.name.rstrip("s")
-        if says_its_type or parameter.default is not inspect.Parameter.empty:
+        if in_python or says_its_type or parameter.default is not inspect.Parameter.empty:
             parameter = parameter.replace(annotation=inspect.Parameter.empty)
         parameters.append(parameter)
     text = str(declared.replace(parameters=parameters)).replace("'", "")

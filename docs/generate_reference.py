@@ -32,14 +32,14 @@ HEAD = """\
 Every instruction with its arguments, what it does, and the loops before and after.
 [language.md](../language.md) explains how instructions are used.
 
-Instructions of a schedule are methods, `sch.split(...)`; those of `schedlang.modules` are functions,
-`vectorize_inner(sch, ...)`, whose `help()` has types and loops. TVM's `s_tir.Schedule` has a method of the same name, or the one named as
-*TVM:*. For an instruction marked *not in TVM*, a trace exported to TVM holds its effect: the drawn
-value, or the primitives that it ran.
+Instructions of a schedule are methods, `sch.split(...)`; those of `schedlang.modules` are
+functions, `vectorize_inner(sch, ...)`, whose `help()` has types and loops. TVM's `s_tir.Schedule`
+has a method of the same name, or the one named as *TVM:*. For an instruction marked *not in TVM*, a
+trace exported to TVM holds its effect: the drawn value, or the primitives that it ran.
 
 An argument without a type has that of its name (`block` is a `Block`) or of its default. Each
-sampling instruction also takes `decision`, a value to use instead of drawing one, and `name`, the name
-of its site in the trace.
+sampling instruction also takes `decision`, a value to use instead of drawing one, and `name`, the
+name of its site in the trace.
 
 """
 

@@ -56,8 +56,7 @@ if _typing.TYPE_CHECKING:
     from schedlang.instructions.handles import BlockRV, LoopRV
     from schedlang.just_in_time import JitCacheWarning, JitFunction, jit
     from schedlang.language.macros import instruction, sampling_instruction
-    from schedlang.language.replay import assess, replay, resample
-    from schedlang.language.schedule import Schedule, Trace
+    from schedlang.language.schedule import Schedule, Trace, assess, replay, resample
     from schedlang.measurement import Candidate, Measurement, Measurer, Status
     from schedlang.networks import (
         CompiledNetwork,

@@ -43,7 +43,6 @@ LAYERS = (
     ("workloads",),
     ("instructions",),
     ("interpreters",),
-    ("formats",),
     ("language",),
     ("analysis", "spaces"),
     ("measurement",),

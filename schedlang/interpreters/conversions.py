@@ -22,8 +22,14 @@ from schedlang.instructions.handles import (
 )
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Constraint, Macro, Overlapping, Primitive, Sampling
-from schedlang.instructions.line import renumbered
-from schedlang.interpreters.replay import Interpreter, apply, apply_to, replay, why_refused
+from schedlang.interpreters.replay import (
+    Interpreter,
+    apply,
+    apply_to,
+    renumbered,
+    replay,
+    why_refused,
+)
 from schedlang.printed import listed
 from schedlang.tvm.schedule import (
     constant_extent,

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.formats.definitions import is_ours
 from schedlang.instructions.choices import Draw
+from schedlang.interpreters.definitions import is_ours
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space

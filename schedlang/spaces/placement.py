@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang.errors import SpaceError
-from schedlang.formats.definitions import is_ours
 from schedlang.instructions.choices import option_label
+from schedlang.interpreters.definitions import is_ours
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import At, Module, Stage, names_before
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
 from schedlang.instructions.instruction import Instruction
-from schedlang.instructions.line import block_of
 from schedlang.interpreters.conversions import flatten
+from schedlang.interpreters.replay import block_of
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.modules.gpu.auto_bind import auto_bind

@@ -46,8 +46,8 @@ from schedlang.tuning.hosts.messages import (
     Order,
 )
 from schedlang.tuning.hosts.order_database import OrderDatabase
+from schedlang.tuning.measuring import Measuring
 from schedlang.tuning.session import TaskRun
-from schedlang.tuning.session.call import Measuring
 from schedlang.tuning.session.tasks import why_untunable
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import NamedTuple
 
+from schedlang import host
 from schedlang.measurement.disturbance import CoreUse
-from schedlang.targets import host
 
 # -- Cores that other programs use ----------------------------------------------------------------
 
@@ -23,14 +21,6 @@ from schedlang.targets import host
 _LEAST_SECONDS = 0.1
 # Part of the time that readings may take.
 _PART = 0.01
-
-
-class _Ticks(NamedTuple):
-    """Ticks of the cores since the system started: running programs, and taken by the host."""
-
-    busy: int
-    idle: int
-    stolen: int
 
 
 class CoreWatch:
@@ -47,7 +37,7 @@ class CoreWatch:
 
     def __init__(
         self,
-        root: Path = Path("/proc"),
+        root: Path = host.PROCESSES,
         *,
         cpus: Collection[int] | None = None,
         process: int | None = None,
@@ -84,48 +74,30 @@ class CoreWatch:
         others = min(max(busy - max(own - own_before, 0), 0), whole)
         return CoreUse(seconds, cores, cores * others / whole, cores * stolen / whole)
 
-    def _read(self) -> tuple[_Ticks, int] | None:
+    def _read(self) -> tuple[host.CoreTicks, int] | None:
         try:
-            return self._of_cores(), sum(self._own())
-        except (OSError, ValueError, IndexError):
+            ticks, own = host.core_ticks(self._cpus, self._root), self._own()
+        except ValueError:  # damaged files
             return None
+        return None if ticks is None or own is None else (ticks, own)
 
-    def _of_cores(self) -> _Ticks:
-        names = {f"cpu{cpu}" for cpu in self._cpus}
-        found = []
-        for line in (self._root / "stat").read_text().splitlines():
-            name, *numbers = line.split()
-            if name in names:
-                user, nice, system, idle, wait, hard, soft, stolen = map(int, numbers[:8])
-                found.append((user + nice + system + hard + soft, idle + wait, stolen))
-        if len(found) != len(names):
-            raise ValueError("the system tells nothing of some cores")
-        return _Ticks(*map(sum, zip(*found, strict=True)))
+    def _own(self) -> int | None:
+        """Return the ticks of this process and its descendants, also of those that have ended.
 
-    def _own(self) -> Iterator[int]:
-        """Give the ticks of this process and its descendants, also of those that have ended."""
-        processes = dict(self._processes())
+        None where the system does not tell about this process.
+        """
+        found = dict(host.processes(self._root))
         children: dict[int, list[int]] = {}
-        for number, (parent, _) in processes.items():
-            children.setdefault(parent, []).append(number)
-        left = [self._process]
-        if self._process not in processes:
-            raise ValueError("the system does not tell about this process")
+        for number, stat in found.items():
+            children.setdefault(stat.parent, []).append(number)
+        if self._process not in found:
+            return None
+        own, left = 0, [self._process]
         while left:
             number = left.pop()
-            yield processes[number][1]
+            own += found[number].ticks
             left += children.get(number, ())
-
-    def _processes(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """Give the number, the parent and the ticks of each process."""
-        for name in os.listdir(self._root):
-            # A process may end meanwhile.
-            if name.isdigit():
-                with suppress(OSError, ValueError, IndexError):
-                    text = (self._root / name / "stat").read_bytes()
-                    # Its name, in brackets, may hold anything.
-                    fields = text.rpartition(b")")[2].split()
-                    yield int(name), (int(fields[1]), sum(map(int, fields[11:15])))
+        return own
 
 
 # -- Waits of this process's threads --------------------------------------------------------------
@@ -149,7 +121,7 @@ class ThreadWaits:
     root: the folder that has a folder for each thread.
     """
 
-    def __init__(self, root: Path = Path("/proc/self/task")) -> None:
+    def __init__(self, root: Path = host.THREADS) -> None:
         self._root = root
         self._files: dict[str, int] = {}
         weakref.finalize(self, _close, self._files)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
+from schedlang import host
 from schedlang.errors import TargetError
-from schedlang.targets import host
 from schedlang.targets.cpu.cpu_machine import CPUMachine, as_cpu
 from schedlang.targets.measure.draws import MANY_STEPS
 from schedlang.targets.measure.memory import fitting_workers, share_of_memory

@@ -1,4 +1,4 @@
-"""What can disturb the times of a GPU, and how often they are then taken again.
+"""What NVIDIA's management library says of a GPU.
 
 ``Neighbours`` says who else uses the GPU, and whether it slows itself down. NVIDIA's management
 library tells; without it nothing is known, and nothing is reported.
@@ -9,33 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from schedlang.targets.cuda.backend import CUDABackend
-from schedlang.targets.measure.contention import Contention, KnownWork, Piece, Slowdown
-
-# The write that empties the cache may take so much longer than at its fastest.
-_SLOWER = 1.3
-_PAUSE_SECONDS = 0.3
-
-
-def gpu_contention(
-    backend: CUDABackend, neighbours: Neighbours, sleep: Callable[[float], None] = time.sleep
-) -> Contention:
-    """Time programs again while something else disturbs a GPU; refuse those that stay disturbed.
-
-    Two signs: a known piece of work takes longer, right after the program, than it ever did; and
-    NVIDIA's management library names another process, or clocks that were lowered meanwhile.
-    """
-    fill = Piece("", backend.fill_seconds, _SLOWER)
-    work = KnownWork([fill], backend.machine, backend.running)
-    return Contention([work, neighbours], pause_seconds=_PAUSE_SECONDS, refuses=True, sleep=sleep)
-
-
-# -- Who else uses a GPU, and whether it slows itself down ----------------------------------------
+from schedlang import host
+from schedlang.targets.measure.contention import Slowdown
 
 _LIBRARIES = ("libnvidia-ml.so.1", "nvml.dll")
 _MOST_SAMPLES = 256
@@ -160,9 +138,4 @@ def _load() -> Any:
 
 def _own_numbers() -> set[int]:
     """Return this process's numbers, in all the namespaces that the system tells."""
-    numbers = {os.getpid()}
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("NSpid:"):
-                numbers |= set(map(int, line.split()[1:]))
-    return numbers
+    return {os.getpid(), *map(int, host.own_status().get("NSpid", "").split())}

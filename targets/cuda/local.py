@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from schedlang import host
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.spaces.space import Space
-from schedlang.targets import host
 from schedlang.targets.cuda.target import find_device
 from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy

@@ -6,8 +6,8 @@ import os
 import threading
 import warnings
 
+from schedlang import host
 from schedlang.errors import SchedlangError
-from schedlang.targets import host
 from schedlang.tvm.codegen import runtime
 
 

@@ -7,8 +7,8 @@ import math
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
 import numpy as np
 
+from schedlang import host
 from schedlang.errors import WorkloadError
-from schedlang.targets import host
 from schedlang.targets.measure.draws import draw_count, further_draws
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.branches import branches_of

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang import host
 from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Sample
 from schedlang.targets.measure.backend import CompilingBackend, LoadedProgram
@@ -277,23 +277,11 @@ def run_worker(worker: Dispatcher) -> None:
 def _be_killed_first() -> None:
     """When the system runs out of memory, it shall end this process, not the one that tunes."""
     try:
-        Path("/proc/self/oom_score_adj").write_text("1000")
+        (host.PROCESSES / "self/oom_score_adj").write_text("1000")
     except OSError:
         pass
 
 
 def _other_threads_run() -> bool:
-    tasks = Path("/proc/self/task")
-    if not tasks.is_dir():
-        return False
-    main = str(os.getpid())
-    for task in tasks.iterdir():
-        if task.name == main:
-            continue
-        try:
-            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if state == "R":
-            return True
-    return False
+    threads = host.processes(host.THREADS)
+    return any(stat.state == "R" and number != os.getpid() for number, stat in threads)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -19,6 +19,7 @@ from schedlang.errors import SchedlangError, TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.problem import ComputeReference, GivenTolerance, Inputs, Problem, Verify
+from schedlang.once import LastUsed
 from schedlang.targets.errors import describe
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verification import VerifyPolicy
@@ -120,7 +121,7 @@ class PooledMeasurer(Measurer):
         self._stages = Stages(executor, self._build_timeout, recycle_after, self.seconds)
         self._verify = VerifyPolicy(self.problem.verify)
         self._serials = itertools.count()
-        self._preparations: OrderedDict[str, Preparation] = OrderedDict()
+        self._preparations: LastUsed[Preparation] = LastUsed(_PREPARATIONS)
         if workload is not None:
             self.bind(workload)
 
@@ -170,13 +171,13 @@ class PooledMeasurer(Measurer):
         self._executor.rebind(*self._binding_requests())
 
     def _preparation_of(self, workload: Workload, problem: Problem) -> Preparation:
-        known = self._preparations.pop(workload.key, None)
-        if known is None or known.workload != workload or not known.problem.is_like(problem):
-            known = Preparation(workload, self.target, problem, self._large, self._run_timeout)
-        self._preparations[workload.key] = known
-        if len(self._preparations) > _PREPARATIONS:
-            self._preparations.popitem(last=False)
-        return known
+        def fits(known: Preparation) -> bool:
+            return known.workload == workload and known.problem.is_like(problem)
+
+        def prepare() -> Preparation:
+            return Preparation(workload, self.target, problem, self._large, self._run_timeout)
+
+        return self._preparations.get(workload.key, prepare, fits)
 
     def _binding_requests(self, *, replaces: bool = False) -> tuple[Request, Request]:
         """Return the requests that bind a new and a running worker to the workload."""

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from schedlang.targets import host
+from schedlang import host
 from schedlang.targets.worker.guard import end_with
 from schedlang.tvm import rpc
 

@@ -23,12 +23,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import BinaryIO
 from weakref import WeakValueDictionary
 
+from schedlang import host
 from schedlang.targets.worker import nursery
-from schedlang.targets.worker.guard import children_of
 
 # -- A process with a worker, and how it is ended -------------------------------------------------
 
@@ -100,23 +99,12 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def kill_tree(pid: int) -> None:
     """Kill a process group, and all processes below its leader, in whatever group."""
-    escaped = descendants(pid)
+    escaped = host.descendants(pid)
     for kill, number in ((os.killpg, pid), *((os.kill, child) for child in escaped)):
         try:
             kill(number, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes below ``pid``: a program can put them into groups of their own."""
-    found: list[int] = []
-    pending = [pid]
-    while pending:
-        below = children_of(pending.pop())
-        found += below
-        pending += below
-    return found
 
 
 # -- The nurseries of this process ----------------------------------------------------------------
@@ -342,17 +330,10 @@ def _surroundings(environment: Mapping[str, str]) -> Hashable:
         frozenset(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
         tuple(resource.getrlimit(getattr(resource, one)) for one in sorted(limits)),
-        (os.getresuid(), os.getresgid(), tuple(os.getgroups()), _umask()),
+        (os.getresuid(), os.getresgid(), tuple(os.getgroups())),
+        # Python's function would change it.
+        host.own_status().get("Umask"),
     )
-
-
-def _umask() -> str:
-    """Return the mask of this process's new files; Python's function would change it."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("Umask:"):
-                return line
-    return ""
 
 
 def _kept_by_thread(

@@ -17,6 +17,8 @@ import time
 from types import FrameType
 from typing import NoReturn
 
+from schedlang.host import children_of
+
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SET_NAME = 15  # PR_SET_NAME
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
@@ -52,22 +54,6 @@ def set_name(name: str) -> None:
 def control_process(option: int, value: int | bytes) -> None:
     """Call Linux's ``prctl``."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def children_of(parent: int) -> set[int]:
-    """Return the child processes of ``parent``, those included that ended and were not reaped.
-
-    Empty where the system does not tell.
-    """
-    found = set()
-    with contextlib.suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-                    if int(fields[1]) == parent:
-                        found.add(int(name))
-    return found
 
 
 def fork_below_guard(parent: int) -> None:

@@ -22,8 +22,8 @@ import sys
 import warnings
 from collections import deque
 
+from schedlang.host import children_of
 from schedlang.targets.worker.guard import (
-    children_of,
     end_with,
     fork_below_guard,
     keep_descendants,

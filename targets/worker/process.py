@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from schedlang import errors
+from schedlang import errors, host
 from schedlang.errors import TargetError
 from schedlang.targets.worker.forking import (
     THREADS,
     Child,
-    descendants,
     fork_child,
     kill_group,
     start_python,
@@ -97,10 +96,11 @@ class WorkerProcess:
         """
         if self.pid is None:  # there is no such file before its first reply
             return None
-        used = _processor_seconds(self.pid)
-        if used is None or not below:
-            return used
-        return used + sum(_processor_seconds(pid) or 0.0 for pid in descendants(self.pid))
+        own = host.process_stat(self.pid)
+        if own is None or not below:
+            return None if own is None else own.processor_seconds
+        others = map(host.process_stat, host.descendants(self.pid))
+        return sum((one.processor_seconds for one in others if one), own.processor_seconds)
 
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         """Queue one request; ``wait_any`` moves the bytes."""
@@ -212,15 +212,6 @@ def _read_some(descriptor: int) -> bytes | None:
     try:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:
-        return None
-
-
-def _processor_seconds(pid: int) -> float | None:
-    """Return what a process and its ended children used; None where the system does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
         return None
 
 

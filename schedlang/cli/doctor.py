@@ -92,7 +92,7 @@ def check_waiting(
     threads: Path = Path("/proc/self/task"), processes: Path = Path("/proc")
 ) -> DoctorCheck:
     """Say whether the system tells when other work takes a core, and how often it does now."""
-    from schedlang.targets.core_use import CoreWatch, ThreadWaits
+    from schedlang.targets.measure.contention import CoreWatch, ThreadWaits
 
     cores, waits = CoreWatch(processes), ThreadWaits(threads)
     waits.look_for_threads()

@@ -22,10 +22,10 @@ from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.contention import Contention, KnownWork, Piece
-from schedlang.targets.measure.memory import argument_bytes
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.pooled.in_process import InProcessWorker, limit_memory, run_worker
+from schedlang.targets.worker.executor import argument_bytes
+from schedlang.targets.worker.in_process import InProcessWorker, limit_memory, run_worker
 from schedlang.targets.worker.protocol import Request
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.runtime import largest_library

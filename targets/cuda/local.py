@@ -15,16 +15,14 @@ from schedlang.measurement import Candidate
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.spaces.space import Space
 from schedlang.targets.cuda.target import find_device
-from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.pooled.executor import Executor, Next
-from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
-from schedlang.targets.pooled.unscheduled import LargePolicy
-from schedlang.targets.pooled.work import Work
 from schedlang.targets.target import as_target
+from schedlang.targets.worker.executor import Executor, Next, Work, fitting_workers, share_of_memory
+from schedlang.targets.worker.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.worker.pool import Slot, WorkerPool
+from schedlang.targets.worker.preparation import LargePolicy
+from schedlang.targets.worker.process import ScratchFolder
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
-from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

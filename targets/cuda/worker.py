@@ -17,14 +17,13 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Status
 from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.backend import CUDABackend, CUDAProgram
-from schedlang.targets.cuda.cuda_api import CUDARuntime
-from schedlang.targets.cuda.gpu_contention import Neighbours
+from schedlang.targets.cuda.cuda_api import CUDARuntime, Neighbours
+from schedlang.targets.errors import faults
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.contention import Contention, KnownWork, Piece
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.pooled.in_process import InProcessWorker, run_worker
-from schedlang.targets.worker.fault import faults
+from schedlang.targets.worker.in_process import InProcessWorker, run_worker
 from schedlang.targets.worker.process_state import FILES, LOCKED_MEMORY, THREADS, unchanged_process
 from schedlang.targets.worker.protocol import Decoder, Request, encode
 from schedlang.tvm.codegen import device as devices

@@ -36,7 +36,7 @@ class TensorMemory(Protocol):
     def read_only(self) -> AbstractContextManager[None]:
         """End this process where a program writes to the tensor, for the ``with`` block.
 
-        Its exit status is ``worker.fault.WRITE_FAULT``. Does nothing where the backend cannot.
+        Its exit status is ``errors.WRITE_FAULT``. Does nothing where the backend cannot.
         """
         ...
 

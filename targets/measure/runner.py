@@ -11,6 +11,7 @@ from weakref import WeakSet
 from schedlang.measurement import Status
 from schedlang.measurement.clock import PhaseLog
 from schedlang.measurement.disturbance import Sample
+from schedlang.targets.errors import Fault, faults
 from schedlang.targets.measure.backend import Backend, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
@@ -28,7 +29,6 @@ from schedlang.targets.measure.right_results import Results, WideProgram
 from schedlang.targets.measure.steady import Steadiness
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, warm_up
 from schedlang.targets.measure.verification import REPEATS, Repeats, Verifier
-from schedlang.targets.worker.fault import Fault, faults
 
 # A core that was busy until now only needs the program's code and data in its caches.
 _CACHES_SECONDS = 0.001

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from schedlang import host
-from schedlang.targets.worker.guard import end_with
+from schedlang.targets.worker.fork_server import end_with
 from schedlang.tvm import rpc
 
 _POLL_SECONDS = 0.1

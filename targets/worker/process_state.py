@@ -19,8 +19,8 @@ from typing import Any
 
 from schedlang import host
 from schedlang.measurement import Status
-from schedlang.targets.worker import floating_point
-from schedlang.targets.worker.fault import Fault, left_changed
+from schedlang.targets.errors import Fault, left_changed
+from schedlang.targets.measure import floating_point
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.runtime import in_each_thread
 

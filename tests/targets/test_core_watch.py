@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schedlang.measurement.disturbance import CoreUse
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 
 OWN, WORKER, CHILD, STRANGER = 10, 11, 12, 99
 

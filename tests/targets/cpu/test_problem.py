@@ -9,7 +9,7 @@ from schedlang import host, workloads
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
-from schedlang.targets.pooled.unscheduled import LargePolicy
+from schedlang.targets.worker.preparation import LargePolicy
 from schedlang.workloads import from_prim_func
 from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul, sleeping
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.worker import scratch
-from schedlang.targets.worker.scratch import ScratchFolder
+from schedlang.targets.worker import process as scratch
+from schedlang.targets.worker.process import ScratchFolder
 
 OWNER = """
 import sys, time

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 from schedlang import host
 from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Sample
+from schedlang.targets.errors import RUNS_UNSCHEDULED, Fault, faults
 from schedlang.targets.measure.backend import CompilingBackend, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import PackedProgram
 from schedlang.targets.measure.contention import Contention
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
-from schedlang.targets.pooled.work import read_run_header
-from schedlang.targets.worker.fault import RUNS_UNSCHEDULED, Fault, faults
-from schedlang.targets.worker.guard import keep_descendants
-from schedlang.targets.worker.nursery import show_torch
+from schedlang.targets.worker.executor import read_run_header
+from schedlang.targets.worker.fork_server import keep_descendants, show_torch
 from schedlang.targets.worker.process_state import (
     compute_by_default,
     end_forked_copies,

@@ -13,7 +13,7 @@ from schedlang.measurement.contest import FEWEST_ROUNDS, interleave
 from schedlang.measurement.disturbance import Sample, counting, disturbance_of, undisturbed
 from schedlang.measurement.finals import FEWEST_SAMPLES
 from schedlang.targets.measure.verification import FINAL_REPEATS
-from schedlang.targets.pooled.work import Requests, Work
+from schedlang.targets.worker.executor import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
 from schedlang.targets.worker.protocol import Reply, Request
 

@@ -23,15 +23,20 @@ from schedlang.once import LastUsed
 from schedlang.targets.errors import describe
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verification import VerifyPolicy
-from schedlang.targets.pooled.executor import Executor
-from schedlang.targets.pooled.interleaved import InterleavedTiming
-from schedlang.targets.pooled.preparation import RUN_TIMEOUT, Preparation, explain_crash
-from schedlang.targets.pooled.stages import BuildTimeout, Done, Stages
-from schedlang.targets.pooled.unscheduled import LargePolicy, time_large_reference, time_reference
-from schedlang.targets.pooled.work import Requests, Work, binding_requests
 from schedlang.targets.target import Target, as_target
+from schedlang.targets.worker.executor import Executor, Requests, Work, binding_requests
+from schedlang.targets.worker.interleaved import InterleavedTiming
 from schedlang.targets.worker.pool import CLOSED, WorkerPool
+from schedlang.targets.worker.preparation import (
+    RUN_TIMEOUT,
+    LargePolicy,
+    Preparation,
+    explain_crash,
+    time_large_reference,
+    time_reference,
+)
 from schedlang.targets.worker.protocol import Reply, Request
+from schedlang.targets.worker.stages import BuildTimeout, Done, Stages
 from schedlang.workloads.workload import Workload
 
 # -- The base of measurers ------------------------------------------------------------------------

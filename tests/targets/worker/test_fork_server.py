@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from schedlang.targets.worker import forking, nursery
+from schedlang.host import children_of
+from schedlang.targets.worker import fork_server, forking
 from schedlang.targets.worker import process as worker_process
 from schedlang.targets.worker.forking import Child, descendants
-from schedlang.targets.worker.guard import children_of
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from tests.processes import wait_for
 
@@ -43,15 +43,15 @@ os.write(1, json.dumps(told).encode())
 
 
 @pytest.fixture(autouse=True)
-def own_nurseries() -> Iterator[None]:
-    """The nurseries of other tests stay out of this."""
-    before = dict(forking._nurseries)
-    forking._nurseries.clear()
+def own_servers() -> Iterator[None]:
+    """The servers of other tests stay out of this."""
+    before = dict(forking._servers)
+    forking._servers.clear()
     yield
-    for one in forking._nurseries.values():
+    for one in forking._servers.values():
         one.close()
-    forking._nurseries.clear()
-    forking._nurseries.update(before)
+    forking._servers.clear()
+    forking._servers.update(before)
 
 
 @pytest.fixture
@@ -79,17 +79,17 @@ def heard(child: Child) -> dict[str, Any]:
         child.end()
 
 
-def nurseries() -> set[int]:
-    return {one._process.pid for one in forking._nurseries.values()}
+def servers() -> set[int]:
+    return {one._process.pid for one in forking._servers.values()}
 
 
 def test_one_process_forks_all_and_each_is_a_program_of_its_own(
     tell: Callable[[], dict[str, Any]],
 ) -> None:
     first = tell()
-    before = nurseries()
+    before = servers()
     second = tell()
-    assert nurseries() == before and len(before) == 1
+    assert servers() == before and len(before) == 1
     assert first["parents"] != second["parents"]  # a guard each
     for one in (first, second):
         assert one["arguments"] == [] and one["name"] == "__main__"
@@ -136,7 +136,7 @@ def test_a_program_without_standard_streams_has_workers(
         "import os, sys\n"
         f"for stream in {closed}: os.close(stream)\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from tests.targets.worker.test_nursery import heard, start\n"
+        "from tests.targets.worker.test_fork_server import heard, start\n"
         f"open({str(tmp_path / 'told')!r}, 'w').write(repr(heard(start())['files']))\n"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
@@ -163,12 +163,12 @@ def test_a_worker_has_the_environment_and_the_folder_of_its_start(
 ) -> None:
     monkeypatch.setenv("A_USER_S", "first \udcff\n=")
     assert tell()["variables"]["A_USER_S"] == "first \udcff\n="
-    before = nurseries()
+    before = servers()
     monkeypatch.delenv("A_USER_S")
     monkeypatch.setenv("ANOTHER", "x" * 100_000)
     monkeypatch.chdir(tmp_path)
     found = tell()
-    assert nurseries() == before
+    assert servers() == before
     assert "A_USER_S" not in found["variables"] and len(found["variables"]["ANOTHER"]) == 100_000
     assert found["variables"] == worker_process.worker_environment(1)
     assert found["folder"] == str(tmp_path)
@@ -204,32 +204,32 @@ def allow_files(count: int) -> None:
     ],
     ids=["threads of a library", "Python's settings", "cores", "limits"],
 )
-def test_what_is_taken_over_at_the_start_makes_another_nursery(
+def test_what_is_taken_over_at_the_start_makes_another_server(
     tell: Callable[[], dict[str, Any]],
     change: Callable[[pytest.MonkeyPatch], object],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cores, files = os.sched_getaffinity(0), resource.getrlimit(resource.RLIMIT_NOFILE)
     tell()
-    (before,) = nurseries()
+    (before,) = servers()
     try:
         change(monkeypatch)
         found = tell()
         assert found["cores"] == sorted(os.sched_getaffinity(0))
         assert found["files_limit"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        assert len(nurseries()) == 1 and nurseries() != {before}
+        assert len(servers()) == 1 and servers() != {before}
         assert before not in children_of(os.getpid()), "one that nobody needs stays"
     finally:
         os.sched_setaffinity(0, cores)
         resource.setrlimit(resource.RLIMIT_NOFILE, files)
 
 
-def test_a_killed_nursery_takes_its_workers_along_and_is_replaced(tiny_worker: str) -> None:
+def test_a_killed_server_takes_its_workers_along_and_is_replaced(tiny_worker: str) -> None:
     process = WorkerProcess(1, tiny_worker)
     process.send({})
     wait_any([process], time.monotonic() + 60)
     assert process.take_reply() is not None
-    (before,) = nurseries()
+    (before,) = servers()
     os.kill(before, signal.SIGKILL)
     wait_any([process], time.monotonic() + 60)
     assert process.exited and process.ended() == -signal.SIGKILL
@@ -237,18 +237,18 @@ def test_a_killed_nursery_takes_its_workers_along_and_is_replaced(tiny_worker: s
     another.send({})
     wait_any([another], time.monotonic() + 60)
     assert another.take_reply() is not None
-    assert nurseries() != {before}
+    assert servers() != {before}
     another.kill()
 
 
 def test_the_processes_of_a_killed_guard_end(tiny_worker: str, tmp_path: Path) -> None:
-    """The worker ends with it, and what the worker had started comes to the nursery."""
+    """The worker ends with it, and what the worker had started comes to the server."""
     (tmp_path / f"{tiny_worker}.py").write_text(
         "import os\nos.system('setsid sleep 600 &')\nos.write(1, b'x')\nos.read(0, 1)\n"
     )
     child = worker_process.start_child(tiny_worker, worker_process.worker_environment(1))
     assert wait_for(lambda: bool(child.stdout.read()))
-    (known,) = nurseries()
+    (known,) = servers()
     assert isinstance(child, forking._Forked) and not child.has_ended and child.guard is not None
     family = set(descendants(known))
     assert len(family) == 3
@@ -283,7 +283,7 @@ def test_a_system_that_starts_no_process_costs_one_worker(tiny_worker: str, tmp_
     assert second.stderr == "no process can be started: Resource temporarily unavailable\n"
     full.unlink()
     third = WorkerProcess(1, tiny_worker)
-    assert answers(third) and answers(first) and len(nurseries()) == 1
+    assert answers(third) and answers(first) and len(servers()) == 1
     for process in (first, third):
         process.kill()
 
@@ -293,28 +293,28 @@ def test_without_workers_it_ends_after_a_while(
 ) -> None:
     """It gets no order any more some seconds before."""
     tell()
-    ((key, one),) = forking._nurseries.items()
+    ((key, one),) = forking._servers.items()
     assert one.usable and one.idle
-    monkeypatch.setattr(one, "_used", time.monotonic() - nursery.IDLE_SECONDS + 1)
+    monkeypatch.setattr(one, "_used", time.monotonic() - fork_server.IDLE_SECONDS + 1)
     assert not one.usable
     tell()
-    assert forking._nurseries[key] is not one
+    assert forking._servers[key] is not one
 
 
-def test_a_copy_of_this_process_has_nurseries_of_its_own(
+def test_a_copy_of_this_process_has_servers_of_its_own(
     tell: Callable[[], dict[str, Any]],
 ) -> None:
     tell()
-    (before,) = nurseries()
+    (before,) = servers()
     copy = os.fork()
     if not copy:
         try:
             tell()
-            right = nurseries() != {before}
-            for one in forking._nurseries.values():
+            right = servers() != {before}
+            for one in forking._servers.values():
                 one.close()
         finally:
             os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) == 0
     tell()
-    assert nurseries() == {before}
+    assert servers() == {before}

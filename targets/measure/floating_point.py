@@ -16,7 +16,7 @@ from ctypes.util import find_library
 from functools import cache
 from typing import Any, NamedTuple
 
-from schedlang.targets.worker.fault import left_changed
+from schedlang.targets.errors import left_changed
 
 # More than the size of C's fenv_t on any system.
 _ENVIRONMENT_BYTES = 512

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Status
-from schedlang.targets.pooled.executor import Executor
-from schedlang.targets.pooled.work import Work, program_of
+from schedlang.targets.worker.executor import Executor, Work, program_of
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots, wait_for_reply
 from schedlang.targets.worker.protocol import Reply, Request
 

@@ -21,7 +21,7 @@ from schedlang.targets.worker.executor import Work
 from schedlang.targets.worker.forking import kill_group
 from schedlang.targets.worker.process import TAIL_BYTES, ScratchFolder, worker_environment
 from schedlang.targets.worker.protocol import Reply
-from schedlang.tvm import rpc
+from schedlang.tvm.codegen import runtime as rpc
 
 # -- Starting a tracker and servers on this machine, for tests and for small set-ups --------------
 

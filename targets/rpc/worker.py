@@ -28,10 +28,11 @@ from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.rpc.servers import LOST, STALE, UNREACHABLE
 from schedlang.targets.worker.executor import read_run_header
 from schedlang.targets.worker.protocol import Dispatcher, Request, refusal, serve
-from schedlang.tvm import codegen, rpc
+from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import UNKNOWN, determinism
+from schedlang.tvm.codegen import runtime as rpc
+from schedlang.tvm.codegen.runtime import RemoteLibrary, RemoteSession
 from schedlang.tvm.program import from_json
-from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import DeviceArray

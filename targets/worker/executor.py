@@ -27,8 +27,8 @@ from schedlang.targets.measure.verification import REPEATS, Repeats
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.process import ScratchFolder
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
-from schedlang.tvm.analysis.window import count_steps
-from schedlang.tvm.data_flow.branches import branches_of
+from schedlang.tvm.analysis.branches import branches_of
+from schedlang.tvm.analysis.partial_results import count_steps
 from schedlang.tvm.packing import weight_positions
 from schedlang.tvm.program import intermediate_sizes, to_json
 from schedlang.workloads.workload import Workload

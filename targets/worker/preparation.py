@@ -29,8 +29,8 @@ from schedlang.targets.target import Target
 from schedlang.targets.worker.executor import argument_bytes
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
+from schedlang.tvm.analysis.partial_results import count_steps, window_of
 from schedlang.tvm.analysis.races import determinism
-from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.program import to_json
 from schedlang.workloads.workload import Workload
 

@@ -183,18 +183,14 @@ class LocalCUDA(PooledMeasurer):
         if not self._prepare(self.deadline):
             return math.nan
         work = Work(Candidate(REFERENCE_ID, self.workload.mod), next(self._serials))
-        usual = self._executor.requests
-        timing = replace(REFERENCE_TIMING, flush_cache=usual.timing.flush_cache)
-        requests = replace(usual, timing=timing, run_timeout=START_TIMEOUT)
-        self._executor.requests = requests
-        try:
-            for found, reply in self._drive([work], requests.run, self.deadline):
-                measurement = found.measurement(reply)
-                return measurement.latency if measurement.ok else math.nan
-        finally:
-            self._executor.requests = usual
-            self._executor.forget([work])
-        return math.nan
+        flush_cache = self._executor.requests.timing.flush_cache
+        timing = replace(REFERENCE_TIMING, flush_cache=flush_cache)
+
+        def run(work: Work) -> Request:
+            return self._executor.requests.run(work)
+
+        reply = self._run_reference(work, run, timing, START_TIMEOUT)
+        return work.measurement(reply).latency if reply is not None and reply.ok else math.nan
 
 
 def as_cuda(given: Any) -> CUDATarget:

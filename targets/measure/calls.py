@@ -20,8 +20,14 @@ from schedlang.measurement.disturbance import Sample
 from schedlang.measurement.problem import Fill, content
 from schedlang.targets.errors import Fault, faults
 from schedlang.targets.measure import floating_point
-from schedlang.targets.measure.backend import Backend, Calls, LoadedProgram, TensorMemory
-from schedlang.targets.measure.dataset import Dataset, overrun_of
+from schedlang.targets.measure.backend import (
+    Backend,
+    Calls,
+    Dataset,
+    LoadedProgram,
+    TensorMemory,
+    overrun_of,
+)
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, collect
 from schedlang.tvm.analysis.races import Determinism

@@ -12,8 +12,8 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.errors import Fault, faults
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import MANY_STEPS, WHOLE, InputDraw
 from schedlang.targets.measure.numerics import Array, Numerics, compare, epsilon
 from schedlang.targets.measure.reached_branches import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.errors import Fault, faults
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.draws import InputDraw, choose_draws
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.right_results import Results, results_of

@@ -12,10 +12,9 @@ from schedlang.measurement import Status
 from schedlang.measurement.clock import PhaseLog
 from schedlang.measurement.disturbance import Sample
 from schedlang.targets.errors import Fault, faults
-from schedlang.targets.measure.backend import Backend, LoadedProgram
+from schedlang.targets.measure.backend import Backend, Dataset, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
-from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.learning import (
     cover,

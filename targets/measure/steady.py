@@ -9,7 +9,7 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Tolerance, Tolerances
 from schedlang.targets.errors import faults
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.draws import InputDraw, tamer_draws
 from schedlang.targets.measure.inputs import perturbed
 from schedlang.targets.measure.numerics import (

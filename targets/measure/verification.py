@@ -16,10 +16,9 @@ from typing import NoReturn
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Verify
 from schedlang.targets.errors import Fault, faults
-from schedlang.targets.measure.backend import Backend, LoadedProgram
+from schedlang.targets.measure.backend import Backend, LoadedProgram, same_bits
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
-from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.reference import Reference

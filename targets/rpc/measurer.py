@@ -178,15 +178,9 @@ class RPC(PooledMeasurer):
         if is_large:
             seconds = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
             timing = cut_off_timing(seconds)
-        usual = self._executor.requests
-        self._executor.requests = replace(usual, timing=timing, run_timeout=seconds)
-        try:
-            [*last] = self._drive([work], self._reference_request, self.deadline)
-        finally:
-            self._executor.requests = usual
-        if not last:
+        reply = self._run_reference(work, self._reference_request, timing, seconds)
+        if reply is None:
             return math.nan
-        [(_, reply)] = last
         if is_large and not reply.ok and reply.status == Status.RUN_TIMEOUT:
             # Without it the time was over before the program began, or the server hung.
             running = float(reply.header.get("running_seconds", 0.0))

@@ -1,7 +1,7 @@
 """How workers are started: the fork servers of this process import TVM once, and fork them (Linux).
 
-``fork_child`` has a worker forked. ``Child`` is a process with a worker, as the process that
-started it holds it; ``start_python`` starts one that is not forked.
+``start_child`` starts a worker: forked on Linux, elsewhere by itself. ``Child`` is its process, as
+the one that started it holds it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from typing import BinaryIO
+from typing import BinaryIO, cast
 from weakref import WeakValueDictionary
 
 from schedlang import host
@@ -84,6 +84,25 @@ def start_python(
     )
 
 
+class _Alone(Child):
+    """A worker in a process of its own, which ends with its standard input."""
+
+    def __init__(self, program: str, environment: Mapping[str, str]) -> None:
+        self._process = start_python([program], environment, subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        super().__init__(cast("BinaryIO", stream) for stream in streams)
+
+    @property
+    def has_ended(self) -> bool:
+        self.code = self._process.poll()
+        return self.code is not None
+
+    def kill(self) -> None:
+        kill_group(self._process)
+        self.code = self._process.returncode
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill everything that a process started and its process group, then reap it."""
     kill_tree(process.pid)
@@ -121,6 +140,13 @@ _READ_AT_START = (
     *("OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NUMEXPR_", "NPY_"),
 )
 THREADS = "TVM_NUM_THREADS"
+
+
+def start_child(program: str, environment: Mapping[str, str]) -> Child:
+    """Start a worker that runs the module ``program``; raises OSError where that fails."""
+    if sys.platform != "linux":
+        return _Alone(program, environment)
+    return fork_child(program, environment)
 
 
 def fork_child(program: str, environment: Mapping[str, str]) -> Child:

@@ -300,6 +300,23 @@ class PooledMeasurer(Measurer):
         self.reference_complete = found.complete
         return found.seconds
 
+    def _run_reference(
+        self, work: Work, run: Callable[[Work], Request], timing: TimingPolicy, seconds: float
+    ) -> Reply | None:
+        """Run the unscheduled program as candidates are run; None where the deadline comes first.
+
+        ``timing`` says how often, and ``seconds`` how long that may take.
+        """
+        usual = self._executor.requests
+        self._executor.requests = replace(usual, timing=timing, run_timeout=seconds)
+        try:
+            for _, reply in self._drive([work], run, self.deadline):
+                return reply
+        finally:
+            self._executor.requests = usual
+            self._executor.forget([work])
+        return None
+
     def close(self) -> None:
         """Kill all workers, and remove their files; safe to call twice."""
         self._executor.close()

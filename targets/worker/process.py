@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from schedlang import errors, host
 from schedlang.errors import TargetError
-from schedlang.targets.worker.forking import THREADS, Child, fork_child, kill_group, start_python
+from schedlang.targets.worker.forking import THREADS, Child, start_child
 from schedlang.targets.worker.protocol import Decoder, ProtocolError, Reply, encode, new_serial
 
 # -- The worker, as its parent sees it ------------------------------------------------------------
@@ -232,32 +232,6 @@ def worker_environment(threads: int) -> dict[str, str]:
         before = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = root if not before else os.pathsep.join((root, before))
     return environment
-
-
-def start_child(program: str, environment: Mapping[str, str]) -> Child:
-    """Start a worker that runs the module ``program``; raises OSError where that fails."""
-    if sys.platform != "linux":
-        return _Alone(program, environment)
-    return fork_child(program, environment)
-
-
-class _Alone(Child):
-    """A worker in a process of its own, which ends with its standard input."""
-
-    def __init__(self, program: str, environment: Mapping[str, str]) -> None:
-        self._process = start_python([program], environment, subprocess.PIPE)
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
-        super().__init__(cast("BinaryIO", stream) for stream in streams)
-
-    @property
-    def has_ended(self) -> bool:
-        self.code = self._process.poll()
-        return self.code is not None
-
-    def kill(self) -> None:
-        kill_group(self._process)
-        self.code = self._process.returncode
 
 
 # -- A folder for temporary files that vanishes with the process that made it ----------------------

@@ -117,7 +117,7 @@ def best(
 
 def _to_try(workload: Workload, machine: Target, database: Path) -> str:
     """Say which other machines have records of a program; empty where none has."""
-    from schedlang.tuning.lookup import recorded_elsewhere
+    from schedlang.tuning.kernels.rungs import recorded_elsewhere
 
     with opened(database) as held:
         others = recorded_elsewhere(workload, machine, held)

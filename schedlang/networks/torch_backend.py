@@ -24,7 +24,7 @@ from schedlang.networks.importing import import_network
 from schedlang.networks.network import compare
 from schedlang.networks.torch_hazards import Stamp, bytes_of, hazard, in_parts
 from schedlang.networks.torch_settings import Settings
-from schedlang.tuning.lookup import UntunedWarning
+from schedlang.tuning.kernels.ladder import UntunedWarning
 
 # -- The backend, which torch finds by its name ---------------------------------------------------
 

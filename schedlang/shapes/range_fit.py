@@ -18,7 +18,7 @@ from schedlang.shapes.extents import Extents, Range
 from schedlang.shapes.range_kernels import Kernel, RangeKernels, in_one, kernel_alone, kernel_of
 from schedlang.shapes.scheduler import BestKnown
 from schedlang.targets import Target
-from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.kernels.defaults import default_schedule
 from schedlang.tvm.program import structural_key
 from schedlang.tvm.symbolic import SymbolicProgram
 from schedlang.workloads.construct import Template, assigned

@@ -17,11 +17,12 @@ from scipy.optimize import nnls
 from schedlang.database import Database
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.language.schedule import Trace
-from schedlang.measurement import Candidate, Measurer
+from schedlang.measurement import Measurer
 from schedlang.search.tasks import TaskProgress
 from schedlang.targets import Target, toolchain_key
-from schedlang.tuning.lookup.relatives import leads_of_kin
-from schedlang.tuning.records import as_record, blank_record
+from schedlang.tuning.kernels.race import measured
+from schedlang.tuning.kernels.rungs import Rungs
+from schedlang.tuning.records import blank_record
 from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.workloads.workload import Workload
 
@@ -200,17 +201,15 @@ class Exchange:
         workload = self._workloads[place]
         if only_moves_data(workload.func):
             return known
-        found = leads_of_kin(workload, self._target, self._database, Unreadable())
         room = min(_AT_ONCE, max(self._room, 0))
-        proposals = [lead.proposal for lead in islice(found, room)]
+        kin = Rungs(self._database, self._target, Unreadable()).kin(workload)
+        leads = list(islice(kin, room))
+        self._room -= len(leads)
+        best = replace(known, trials=known.trials + len(leads))
         blank = blank_record(workload, self._target, _SEARCH, None)
-        candidates = [Candidate.of(one.schedule, one.id, one.program_key) for one in proposals]
-        best = replace(known, trials=known.trials + len(candidates))
-        self._room -= len(candidates)
-        for measurement in self._bind(workload).measure(candidates) if candidates else ():
-            proposal = proposals[measurement.id]
-            record = replace(as_record(blank, proposal, measurement), proposal=None)
+        for tried in measured(leads, blank, self._bind(workload)) if leads else ():
+            record = tried.record
             self._database.append([record])
             if record.ok and record.verified and record.latency < best.latency:
-                best = replace(best, trace=proposal.trace, latency=record.latency)
+                best = replace(best, trace=tried.lead.proposal.trace, latency=record.latency)
         return best

@@ -29,7 +29,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets.roofline import bytes_of
 from schedlang.tuning.arguments import as_space
-from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.kernels.defaults import default_schedule
 from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_values
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished

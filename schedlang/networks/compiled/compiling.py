@@ -28,7 +28,7 @@ from schedlang.networks.sizes import NetworkSet, SharedArrays
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.lookup import LookUp, UntunedWarning
+from schedlang.tuning.kernels.ladder import Ladder, UntunedWarning
 from schedlang.workloads.wrong_kind import not_a_network
 
 
@@ -102,20 +102,20 @@ def compile_network(
     target = as_target(target)
     if not target.on_host:
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
-    look_up = None
+    ladder = None
     with ExitStack() as stack:
         display = stack.enter_context(CompileDisplay(f"compiling {network.name}", progress))
         if database is not None:
-            look_up = LookUp(database, target, stack, similar=similar)
+            ladder = Ladder(database, target, stack, similar=similar)
         prepared = []
         for one in [network] if isinstance(network, Network) else network:
-            prepared.append(prepare(one, target, look_up, display, carry=sizes is not None))
+            prepared.append(prepare(one, target, ladder, display, carry=sizes is not None))
         choose_defaults(prepared, target, budget.search_deadline(finals=False), display)
         made, untuned = _built(prepared, target, display)
-    if look_up is not None:
-        look_up.unreadable.warn()
+    if ladder is not None:
+        ladder.unreadable.warn()
         if untuned:
-            about = f"what has no record on {target.key} is not tuned{look_up.advice}"
+            about = f"what has no record on {target.key} is not tuned{ladder.advice}"
             warnings.warn(f"{about}: {listed(untuned)}", UntunedWarning, stacklevel=2)
     return made[0] if sizes is None else CompiledNetworkSet(sizes, target, made)
 

@@ -24,11 +24,10 @@ from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.networks.compiled.display import CompileDisplay
 from schedlang.networks.network import Network
-from schedlang.search import Proposal
 from schedlang.targets import Target
-from schedlang.tuning.defaults import Default, default_schedules
-from schedlang.tuning.lookup import UNVERIFIED, LookUp, UntunedWarning, was_tuned
-from schedlang.tuning.lookup.relatives import carried_schedules, is_known
+from schedlang.tuning.kernels.defaults import Default, default_schedules
+from schedlang.tuning.kernels.ladder import Ladder, Rung, UntunedWarning
+from schedlang.tuning.kernels.rungs import Lead
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import Twin, calls, with_twins
 from schedlang.tvm.relax.executable import prepared
@@ -73,7 +72,7 @@ class Prepared:
 def prepare(
     network: Network,
     target: Target,
-    look_up: LookUp | None,
+    ladder: Ladder | None,
     display: CompileDisplay,
     *,
     carry: bool,
@@ -92,18 +91,15 @@ def prepare(
             with suppress(WorkloadError):
                 workloads[name] = from_prim_func(func, name)
     programs: dict[str, Iterator[ProgramChoice]] = {}
-    if look_up is not None:
+    if ladder is not None:
         display.enter("reading records", len(workloads))
-        # A frozen one has the winners of the very programs alone.
-        sources = (recorded, carried) if carry and not look_up.database.frozen else (recorded,)
+        rungs: tuple[Rung, ...] = ("recorded", "carried") if carry else ("recorded",)
         for done, (name, workload) in enumerate(workloads.items()):
             display.tell(done)
-            for source in sources:
-                found = source(workload, funcs[name], look_up)
-                first = next(found, None)
-                if first is not None:
-                    programs[name] = chain([first], found)
-                    break
+            found = chosen(workload, funcs[name], ladder, *rungs)
+            first = next(found, None)
+            if first is not None:
+                programs[name] = chain([first], found)
     return Prepared(network, mod, parameters, weights, workloads, programs)
 
 
@@ -178,49 +174,24 @@ class ProgramChoice:
         return math.nan if self.timing is None else self.timing.latency
 
 
-def recorded(workload: Workload, func: TensorFunction, look_up: LookUp) -> Iterator[ProgramChoice]:
-    """Yield the programs of a database for a function, the best one first.
+def chosen(
+    workload: Workload, func: TensorFunction, ladder: Ladder, *rungs: Rung
+) -> Iterator[ProgramChoice]:
+    """Yield the programs of a database for a function, the best one first; see ``Ladder.climb``.
 
-    What follows the first is for a program that cannot be compiled. ``func`` is the workload's
-    function in the network. There are none where only the unscheduled program was measured.
-    """
-    database = look_up.database
-    tried: set[int | None] = set()
-    while True:
-        try:
-            found = look_up.find(workload, tried)
-        except WorkloadError as error:  # of measuring it
-            text = f"{workload.name}: nothing can be tried on it: {error}"
-            warnings.warn(text, UntunedWarning, stacklevel=4)
-            return
-        if found is None or found.record.id in tried:
-            return
-        if found.unscheduled and not was_tuned(found.record, database):
-            return  # nobody looked for a faster one
-        if found.unscheduled and UNVERIFIED in found.notes:
-            text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
-            warnings.warn(text, UntunedWarning, stacklevel=4)
-        if found.kind not in ("same", "exact"):
-            text = f"{workload.name}: {found.notes[0]}"
-            warnings.warn(text, UntunedWarning, stacklevel=4)
-        latency = _unscheduled_latency(found.record, database)
-        if found.unscheduled:
-            yield ProgramChoice("unscheduled", None, found.timing, latency)
-            return
-        yield ProgramChoice("tuned", found.in_place_of(func), found.timing, latency)
-        tried.add(found.record.id)
-
-
-def carried(workload: Workload, func: TensorFunction, look_up: LookUp) -> Iterator[ProgramChoice]:
-    """Yield the fastest programs of the nearest shapes that a database has, for a function.
-
-    None of them was measured for it: one that was, and is no choice of ``recorded``, failed.
     ``func`` is the workload's function in the network.
     """
-    where = look_up.target, look_up.database
-    for schedule, _ in carried_schedules(workload, *where, look_up.unreadable):
-        if not is_known(Proposal(0, schedule), workload, *where):
-            yield ProgramChoice("carried", _in_place(schedule, func))
+    for found in ladder.climb(workload, *rungs):
+        if isinstance(found, Lead):
+            yield ProgramChoice("carried", _in_place(found.proposal.schedule, func))
+            continue
+        if found.caution:
+            warnings.warn(found.caution, UntunedWarning, stacklevel=4)
+        latency = _unscheduled_latency(found.record, ladder.database)
+        if found.unscheduled:
+            yield ProgramChoice("unscheduled", None, found.timing, latency)
+        else:
+            yield ProgramChoice("tuned", found.in_place_of(func), found.timing, latency)
 
 
 def defaulted(func: TensorFunction, default: Default) -> Iterator[ProgramChoice]:

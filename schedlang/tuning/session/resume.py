@@ -19,10 +19,10 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.tuning.identity import identity
+from schedlang.tuning.kernels.warm_start import WarmStart
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
 from schedlang.tuning.session.journal import Diverged, Journal, new_run, open_journal, release_kept
-from schedlang.tuning.session.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
 __all__ = [

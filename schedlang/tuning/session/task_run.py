@@ -18,6 +18,7 @@ from schedlang.spaces.space import Space
 from schedlang.tuning.arguments import search_identity
 from schedlang.tuning.budget import batch_for, before_the_end
 from schedlang.tuning.identity import identity
+from schedlang.tuning.kernels.warm_start import WarmStart
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.measuring import describe_problem
 from schedlang.tuning.options import identifying
@@ -37,7 +38,6 @@ from schedlang.tuning.session.resume import (
     resume,
 )
 from schedlang.tuning.session.run import FINALS_SECONDS, TuningRun
-from schedlang.tuning.session.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
 

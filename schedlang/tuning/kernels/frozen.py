@@ -18,7 +18,7 @@ from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import DatabaseError
 from schedlang.files import as_path
 from schedlang.targets import Target, as_target, toolchain_key
-from schedlang.tuning.lookup.match import RECORDS
+from schedlang.tuning.kernels.rungs import RECORDS
 
 # Of file systems that have no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)

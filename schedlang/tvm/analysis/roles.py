@@ -17,7 +17,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import PrimFunc
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.data_flow.first_writes import is_read_first, is_written_first
+from schedlang.tvm.analysis.first_writes import is_read_first, is_written_first
 from schedlang.tvm.program import allocated_buffers, block_realizes, stated_outputs
 from schedlang.tvm.statements import Regions, nests_of, parts_of, statements_in
 from schedlang.tvm.values import constant, found_in, is_floating, loads_of

@@ -15,7 +15,7 @@ from tvm.ir import Range
 from tvm.sym import Analyzer
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.data_flow.access_tree import (
+from schedlang.tvm.analysis.access_tree import (
     AccessBranch,
     AccessLoop,
     AccessSteps,

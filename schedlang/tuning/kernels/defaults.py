@@ -1,8 +1,8 @@
 """Schedules without measuring: what an untuned program runs with.
 
 ``default_schedule`` makes one for a program. ``default_schedules`` makes those of many programs,
-as of a network, in the time that there is; helper processes (``default_worker``) make some of
-them, because TVM's schedules hold Python's lock.
+as of a network, in the time that there is; helper processes make some of them, because TVM's
+schedules hold Python's lock. A helper runs this module.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from schedlang.targets import Target, as_target
 from schedlang.targets.host import usable_cpus
 from schedlang.targets.kinds import KINDS, load
 from schedlang.targets.worker.process import WorkerProcess, wait_any
+from schedlang.targets.worker.protocol import Request, serve
 from schedlang.tvm import program
 from schedlang.tvm.analysis.layout import only_moves_data
-from schedlang.workloads.construct import as_workload
+from schedlang.workloads.construct import as_workload, from_prim_func
 from schedlang.workloads.workload import Workload
 
 # -- The default schedule of one program ----------------------------------------------------------
@@ -270,7 +271,7 @@ class _Making:
 
 # -- Processes that help to make default schedules ------------------------------------------------
 
-_PROGRAM = "schedlang.tuning.default_worker"
+_PROGRAM = "schedlang.tuning.kernels.defaults"
 
 
 def described(target: Target) -> dict[str, Any] | None:
@@ -348,3 +349,27 @@ class Helper:
 def wait(helpers: Sequence[Helper], seconds: float) -> None:
     """Wait until one of them has answered or was lost, for these seconds at most."""
     wait_any([helper._process for helper in helpers], time.monotonic() + seconds)
+
+
+class _Worker:
+    """Answers two requests: ``start`` with a target, and ``schedule`` with a program."""
+
+    def __init__(self) -> None:
+        self._target: Target
+
+    def answer(self, request: Request) -> dict[str, Any]:
+        """Return the header of the reply; a request that fails is not ``ok``."""
+        header = request.header
+        try:
+            if header["request"] == "start":
+                self._target = load(header["kind"])(**header["target"])
+                return {"ok": True}
+            func = program.from_json(header["program"])[program.MAIN]
+            schedule = choose_schedule(from_prim_func(func, header["name"]), self._target)
+            return {"ok": True, "trace": schedule.trace.to_json()}
+        except Exception as error:  # whoever asked makes it, and meets the error
+            return {"ok": False, "message": f"{type(error).__name__}: {error}"}
+
+
+if __name__ == "__main__":
+    serve(_Worker().answer)

@@ -1,32 +1,45 @@
-"""An ``ExportedProgram`` of torch as a Relax module, operator by operator.
+"""Front ends: networks of users as Relax modules, from ``torch.export``, ONNX or Relax itself.
 
-Converters of our own replace those of TVM's front end that convert wrongly, imprecisely or not at
-all. TVM 0.27 computes products of float64 in float32, ignores ``alpha`` of ``add`` and ``sub`` and
-the scales of ``elu``, casts the scalar of ``integers * 0.5`` to an integer, does not drop values in
-training, reads foreign memory at negative indices and where several tensors index different axes,
-loses NaN in divisions that round, rounds the places of nearest neighbours, and reads the arguments
-of ``batch_norm`` at the places of another operator.
+torch is imported when one of its graphs is converted, onnx when one of its models is.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from tvm import relax
-from tvm.ir import IRModule
+from tvm.ir import GlobalVar, IRModule
 
-from schedlang.errors import UnsupportedOperatorError
-from schedlang.tvm.frontends.torch_arguments import Converter, cast, expected_type
-from schedlang.tvm.frontends.torch_arithmetic import ARITHMETIC, ELEMENTWISE, SHIFTS
-from schedlang.tvm.frontends.torch_images import IMAGES
-from schedlang.tvm.frontends.torch_indexing import INDEXING
-from schedlang.tvm.frontends.torch_reductions import NORMALISATION, REDUCTIONS
-from schedlang.tvm.relax.network_program import BUILDING, MAIN, shape_of, with_inputs
+from schedlang.errors import NetworkError, UnsupportedOperatorError
+from schedlang.printed import first_line
+from schedlang.tvm.relax.network_program import (
+    BUILDING,
+    MAIN,
+    bindings,
+    number_of_inputs,
+    shape_of,
+    tensor_type,
+    with_inputs,
+)
+from schedlang.tvm.relax.torch_arguments import Converter, cast, expected_type
+from schedlang.tvm.relax.torch_arithmetic import ARITHMETIC, ELEMENTWISE, SHIFTS
+from schedlang.tvm.relax.torch_indexing import IMAGES, INDEXING
+from schedlang.tvm.relax.torch_reductions import NORMALISATION, REDUCTIONS
 from schedlang.tvm.values import dtype_of, is_integer
+
+# -- An ``ExportedProgram`` of torch as a Relax module, operator by operator ----------------------
+#
+# Converters of our own replace those of TVM's front end that convert wrongly, imprecisely or not at
+# all. TVM 0.27 computes products of float64 in float32, ignores ``alpha`` of ``add`` and ``sub``
+# and the scales of ``elu``, casts the scalar of ``integers * 0.5`` to an integer, does not drop
+# values in training, reads foreign memory at negative indices and where several tensors index
+# different axes, loses NaN in divisions that round, rounds the places of nearest neighbours, and
+# reads the arguments of ``batch_norm`` at the places of another operator.
 
 OPERATORS: dict[str, Converter] = {
     **ARITHMETIC,
@@ -271,3 +284,78 @@ def _within(torch: Any) -> Any:
     made = torch.library.custom_op("schedlang::within", within, mutates_args=(), schema=schema)
     made.register_fake(within)
     return torch.ops.schedlang.within.default
+
+
+# -- Relax modules as users and TVM's ONNX front end make them, with their weights apart ----------
+
+
+def read_relax(mod: IRModule) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """Return a module whose ``main`` is a network, and the values of its parameters.
+
+    As TVM's front ends write them, the attribute ``num_input`` of ``main`` says how many of its
+    parameters are inputs, and ``params`` holds the values of the others. Without ``num_input`` all
+    are inputs, and the weights are constants in the program.
+
+    Raises ``NetworkError`` for a module without ``main``, for control flow, for dynamic shapes, for
+    calls of other Relax functions, and for parameters without values.
+    """
+    functions = {var.name_hint: func for var, func in mod.functions.items()}
+    main = functions.get(MAIN)
+    if not isinstance(main, relax.Function):
+        listed = ", ".join(sorted(functions)) or "no function"
+        raise NetworkError(f"the module has no Relax function {MAIN!r}; it has {listed}")
+    for var, value in bindings(mod):
+        if isinstance(value, relax.Call) and isinstance(value.op, GlobalVar):
+            raise NetworkError(
+                f"main calls the Relax function {value.op.name_hint!r} at {var}; inline it first "
+                "(relax.transform.InlinePrivateFunctions)"
+            )
+    count = number_of_inputs(mod)
+    for param in main.params:
+        tensor_type(param.ty)
+    given = list(main.attrs.get("params", ())) if main.attrs else []
+    names = [str(param.name) for param in main.params[count:]]
+    if len(given) != len(names):
+        raise NetworkError(
+            f"main takes {len(names)} parameters besides its {count} inputs, and its attribute "
+            f"'params' has values for {len(given)}; bind them with relax.transform.BindParams"
+        )
+    plain = mod.clone()
+    if given:
+        plain.update_func(plain.get_global_var(MAIN), main.without_attr("params"))
+    values = {name: np.array(value.numpy()) for name, value in zip(names, given, strict=True)}
+    return with_inputs(plain, count), values
+
+
+def read_onnx(
+    model: Any, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str]
+) -> IRModule:
+    """Convert an ONNX model; the weights are constants in the program.
+
+    ``shapes`` and ``dtypes`` replace those of the model's inputs. Raises
+    ``UnsupportedOperatorError`` with the operators that have no converter and their nodes.
+    """
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    known = onnx_frontend._get_convert_map()
+    missing: dict[str, list[str]] = {}
+    for number, node in enumerate(model.graph.node):
+        if node.op_type not in known and node.op_type not in ("Constant", "If"):
+            shown = f"node {node.name or number!r}, which computes {', '.join(node.output)}"
+            missing.setdefault(node.op_type, []).append(shown)
+    if missing:
+        lines = [f"  {name} in {'; '.join(places[:3])}" for name, places in missing.items()]
+        raise UnsupportedOperatorError(
+            "operators of ONNX that TVM cannot import:\n" + "\n".join(lines), missing
+        )
+    with BUILDING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an input was renamed
+        try:
+            return onnx_frontend.from_onnx(
+                model,
+                shape_dict={name: list(shape) for name, shape in shapes.items()},
+                dtype_dict=dict(dtypes),
+            )
+        except Exception as error:  # the front end raises errors of every type
+            message = f"TVM cannot import this ONNX model: {first_line(error)}"
+            raise NetworkError(message) from error

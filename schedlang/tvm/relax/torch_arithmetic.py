@@ -13,7 +13,8 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.frontends.torch_arguments import (
+from schedlang.tvm.relax.network_program import shape_of
+from schedlang.tvm.relax.torch_arguments import (
     Converter,
     Hopeless,
     argument,
@@ -25,7 +26,6 @@ from schedlang.tvm.frontends.torch_arguments import (
     product,
     result_type,
 )
-from schedlang.tvm.relax.network_program import shape_of
 from schedlang.tvm.values import dtype_of, is_floating
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
-from schedlang.tvm.frontends.torch_arguments import (
+from schedlang.tvm.relax.network_program import shape_of
+from schedlang.tvm.relax.torch_arguments import (
     Converter,
     Hopeless,
     accumulator,
@@ -21,7 +22,6 @@ from schedlang.tvm.frontends.torch_arguments import (
     first_of_three,
     result_type,
 )
-from schedlang.tvm.relax.network_program import shape_of
 from schedlang.tvm.values import dtype_of, is_floating
 
 

@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
 
-from schedlang.tvm.data_flow.characters import jumps
+from schedlang.tvm.analysis.characters import jumps
 from schedlang.tvm.program import MAIN, block_realizes
 from schedlang.tvm.statements import Regions, is_reduced, parts_of, reduces
 from schedlang.tvm.values import (

@@ -1,33 +1,30 @@
-"""``best()`` finds the best program of a workload in a database, ``apply()`` puts it in place.
+"""``Ladder`` answers which kernel a program gets, of a database; ``best`` and ``apply`` ask it.
 
-``LookUp`` has the order of a look-up: records of the workload itself, of programs that compute
-the same, of other machines, and, if asked for, schedules of relatives that are raced on this
-machine.
+Its rungs, from the top: records of the program itself and of programs that compute the same;
+schedules of relatives, which are raced on this machine; schedules of programs of other shapes as
+they are carried over. Whoever asks names the rungs. What no rung has gets a default schedule
+(``defaults``).
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.database import Database, Record
 from schedlang.database.opening import opened_for_reading
 from schedlang.database.programs import Unreadable
 from schedlang.errors import DatabaseError, TargetError, WorkloadError
+from schedlang.measurement.problem import Problem
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
-from schedlang.tuning.lookup.match import (
-    PACKED,
-    UNVERIFIED,
-    Match,
-    equal,
-    first_usable,
-    frozen_winner,
-)
-from schedlang.tuning.lookup.relatives import racing, recorded_elsewhere, transfer
+from schedlang.tuning.kernels.match import PACKED, Match
+from schedlang.tuning.kernels.race import race
+from schedlang.tuning.kernels.rungs import Lead, Rungs, recorded_elsewhere
+from schedlang.tuning.measuring import Measuring
 from schedlang.tuning.records import packed_ahead
 from schedlang.tvm import program
 from schedlang.tvm.codegen.pipeline import written_for_tvm
@@ -87,11 +84,11 @@ def best(
     """
     workload, target = as_workload(workload), as_target(target)
     with ExitStack() as stack:
-        look_up = LookUp(database, target, stack, similar=similar)
-        found = look_up.find(workload)
-    look_up.unreadable.warn()
-    if found is None and similar and look_up.advice:
-        message = f"{workload.name} has no record on {target.key}{look_up.advice}"
+        ladder = Ladder(database, target, stack, similar=similar)
+        found = ladder.find(workload)
+    ladder.unreadable.warn()
+    if found is None and similar and ladder.advice:
+        message = f"{workload.name} has no record on {target.key}{ladder.advice}"
         warnings.warn(message, UntunedWarning, stacklevel=2)
     return found
 
@@ -132,37 +129,34 @@ def apply(
     untuned: list[str] = []
     packing: list[str] = []
     with ExitStack() as stack:
-        look_up = LookUp(database, target, stack, similar=similar)
+        ladder = Ladder(database, target, stack, similar=similar)
         for name, func in program.named_functions(mod).items():
             try:
                 workload = from_prim_func(func, name)
             except WorkloadError:
                 continue
-            found = look_up.find(workload)
+            found = ladder.find(workload)
             if found is None:
                 untuned.append(name)
                 continue
-            if found.kind not in ("same", "exact"):
-                warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
+            if found.caution:
+                warnings.warn(found.caution, UntunedWarning, stacklevel=2)
             if not found.unscheduled:
                 replaced[name] = found.in_place_of(func)
                 if packed_ahead(found.record):
                     packing.append(name)
-            elif UNVERIFIED in found.notes:
-                text = f"{name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
-                warnings.warn(text, UntunedWarning, stacklevel=2)
-    if look_up.unreadable and strict:
-        rows = look_up.unreadable.listed
+    if ladder.unreadable and strict:
+        rows = ladder.unreadable.listed
         raise DatabaseError(f"tune again, or leave out strict=True: rows cannot be read: {rows}")
-    look_up.unreadable.warn()
+    ladder.unreadable.warn()
     if untuned:
         names = listed(untuned)
         if strict:
             raise DatabaseError(
                 f"tune first, or leave out strict=True: no record on {target.key}"
-                f"{look_up.advice} for: {names}"
+                f"{ladder.advice} for: {names}"
             )
-        message = f"what has no record on {target.key} stays unscheduled{look_up.advice}: {names}"
+        message = f"what has no record on {target.key} stays unscheduled{ladder.advice}: {names}"
         warnings.warn(message, UntunedWarning, stacklevel=2)
     if packing:
         message = f"each call packs the weights, and {PACKED}: {listed(packing)}"
@@ -170,20 +164,22 @@ def apply(
     return written_for_tvm(program.replace_functions(mod, replaced))
 
 
-# -- The order of a look-up -----------------------------------------------------------------------
+# -- The rungs, one after the other ---------------------------------------------------------------
 
+Rung = Literal["recorded", "carried"]
+"""Records, or what raced as well as they; schedules of other shapes that nothing has measured."""
 # Number of other machines that a message names.
 _NAMED = 3
 
 
-class LookUp:
+class Ladder:
     """The look-ups of one call in one database.
 
     Parameters
     ----------
     database: a path or a ``Database``; DatabaseError where it cannot be opened.
     target: the machine.
-    stack: closes the file that was opened, and what measures.
+    stack: closes the file that was opened, and what measures: workers start when one is needed.
     similar: race schedules of relatives where there is no record; they are measured.
 
     Attributes
@@ -207,29 +203,68 @@ class LookUp:
         self.unreadable = Unreadable()
         self.elsewhere: dict[str, None] = {}
         self._given = database
-        self._racing = racing(target, stack) if similar else None
+        self._rungs = Rungs(self.database, target, self.unreadable)
+        self._racing = Measuring(None, target, Problem(verify="all"), stack) if similar else None
 
     def find(self, workload: Workload, left_out: Collection[int | None] = ()) -> Match | None:
         """Return what ``best`` returns, but for the records with the ids in ``left_out``.
 
         Where records were left out, there are some of this machine: no relatives are tried.
         """
-        where = self.target, self.database, self.unreadable, left_out
+        rungs = self._rungs
         if self.database.frozen:
-            return frozen_winner(workload, *where)
-        found = first_usable(workload, workload.key, "same", *where)
+            return rungs.frozen(workload, left_out)
+        found = rungs.own(workload, left_out)
         if found is None or found.unscheduled:
-            other = equal(workload, *where)
+            other = rungs.equal(workload, left_out)
             if found is None or (other is not None and other.latency < found.latency):
                 found = other
-        if found is None and self._racing is not None and not left_out:
-            names = self.target, self.database, self._given
-            found = transfer(workload, *names, self._racing, self.unreadable)
         if found is None and not left_out:
-            self.elsewhere |= dict.fromkeys(
-                recorded_elsewhere(workload, self.target, self.database)
-            )
+            if self._racing is not None:
+                found = race(workload, rungs, self._given, self._racing)
+            if found is None:
+                elsewhere = recorded_elsewhere(workload, self.target, self.database)
+                self.elsewhere |= dict.fromkeys(elsewhere)
         return found
+
+    def climb(self, workload: Workload, *rungs: Rung) -> Iterator[Match | Lead]:
+        """Yield programs for a workload, from the first of these rungs that has any, best first.
+
+        What follows the first is for a program that cannot be compiled. The unscheduled program is
+        a match only where a search looked for a faster one, and is the last one then. An
+        ``UntunedWarning`` says where the program cannot be measured.
+        """
+        sources: dict[Rung, Callable[[Workload], Iterator[Match | Lead]]]
+        sources = {"recorded": self._recorded, "carried": self._carried}
+        for rung in rungs:
+            empty = True
+            try:
+                for found in sources[rung](workload):
+                    empty = False
+                    yield found
+            except WorkloadError as error:  # of measuring it
+                text = f"{workload.name}: nothing can be tried on it: {error}"
+                warnings.warn(text, UntunedWarning, stacklevel=5)
+            if not empty:
+                return
+
+    def _recorded(self, workload: Workload) -> Iterator[Match]:
+        tried: set[int | None] = set()
+        while True:
+            found = self.find(workload, tried)
+            if found is None or found.record.id in tried:
+                return
+            if found.unscheduled and not _was_tuned(found.record, self.database):
+                return  # nobody looked for a faster one
+            yield found
+            if found.unscheduled:
+                return
+            tried.add(found.record.id)
+
+    def _carried(self, workload: Workload) -> Iterator[Lead]:
+        """Yield schedules of other shapes; one that was measured here and is no match failed."""
+        # A frozen database has the winners of the very programs alone.
+        return iter(()) if self.database.frozen else self._rungs.kin(workload)
 
     @property
     def advice(self) -> str:
@@ -251,7 +286,7 @@ class LookUp:
         return f" (there are records of {machines}: similar=True fits them to this machine)"
 
 
-def was_tuned(record: Record, database: Database) -> bool:
+def _was_tuned(record: Record, database: Database) -> bool:
     """Return whether candidates were measured besides the unscheduled program of a record."""
     if record.id is None or database.frozen:
         return True  # just now, or nothing else of them was kept

@@ -17,7 +17,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer, pattern
 from tvm_ffi import WalkResult, structural_map, structural_walk
 
-from schedlang.tvm.data_flow.inverse_bounds import Bounds, InverseBounds, NoBounds
+from schedlang.tvm.analysis.inverse_bounds import Bounds, InverseBounds, NoBounds
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.statements import BufferDefinitions, bindings_of, parts_of
 from schedlang.tvm.values import (

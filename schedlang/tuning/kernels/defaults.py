@@ -22,7 +22,7 @@ from schedlang.distributions import ComputeLocation
 from schedlang.errors import SchedlangError, TargetError
 from schedlang.host import usable_cpus
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.coordinate_descent.models import Step, origin, steps_from, take
+from schedlang.search.coordinate_models import Step, origin, steps_from, take
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.targets.kinds import KINDS, load

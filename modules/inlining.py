@@ -29,7 +29,7 @@ from schedlang.analysis.layouts import computes_ahead, runs_ahead
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_prob, complement, not_applicable_if_refused
+from schedlang.modules.finish import check_prob, complement, not_applicable_if_refused
 from schedlang.spaces.module import block_names, module
 
 # Calls that cost more to repeat in every consumer than to store once.

@@ -1,9 +1,9 @@
-"""Finishing steps as instructions: they look at the program again at every replay.
-
-What MetaSchedule does in hidden post-processing is here part of the trace (design, section 3).
-"""
+"""Finish a program on any machine; checks and weights that many modules share."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from schedlang.analysis import (
     LoopKind,
@@ -27,12 +27,65 @@ from schedlang.analysis.concurrency import (
     may_run_in_parallel,
     starts_at_zero,
 )
-from schedlang.errors import InstructionError, SpaceError
+from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import block_names, module
+
+# -- Checks of options and of what TVM accepts, and weights of priors -----------------------------
+
+STARTS_LATER = "a loop does not start at 0"
+
+
+def check_positive(module_name: str, **options: int | IntExpr) -> None:
+    """Raise SpaceError for the first option that is not an integer of at least 1."""
+    for option, value in options.items():
+        if not isinstance(value, int | IntExpr) or value < 1:
+            raise SpaceError(
+                f"{module_name}({option}={value!r}): it takes an integer of at least 1"
+            )
+
+
+def check_prob(module_name: str, prob: float, option: str = "prob") -> None:
+    """Raise SpaceError unless ``option`` can be the probability of one of two alternatives."""
+    if not 0 < prob <= 1:
+        raise SpaceError(f"{module_name}({option}={prob}): give more than 0 and at most 1")
+
+
+@contextmanager
+def not_applicable_if_refused() -> Iterator[None]:
+    """Turn the refusal of an instruction into ``NotApplicable``; the module is then undone.
+
+    Modules ask first whether they apply. This is for programs that nobody thought of.
+    """
+    try:
+        yield
+    except InstructionError as error:
+        raise NotApplicable(error.reason) from error
+
+
+# Weight of a factor that fills whole vectors or all cores; other factors weigh 1.
+PREFERENCE = 16.0
+
+
+def weigh_multiples(step: int, bound: int) -> dict[int, float]:
+    """Return a weight for each multiple of ``step`` up to ``bound``: ``PREFERENCE``.
+
+    Factors that are not in the result weigh 1: they waste lanes or cores.
+    """
+    return {factor: PREFERENCE for factor in range(step, bound + 1, step)}
+
+
+def complement(prob: float) -> float:
+    """Return ``1 - prob`` as one writes it: 0.1 for 0.9, not 0.09999999999999998."""
+    return round(1 - prob, 12)
+
+
+# -- Finishing steps as instructions: they look at the program again at every replay --------------
+#
+# What MetaSchedule does in hidden post-processing is here part of the trace (design, section 3).
 
 # A split for fewer lanes than this costs more than it gains.
 MIN_LANES = 4

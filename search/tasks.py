@@ -1,8 +1,4 @@
-"""Task schedulers: they choose the task of a network that gets the next slice of trials.
-
-``GradientScheduler`` takes the task whose next slice should lower the cost most. ``RoundRobin`` and
-``EqualSplit`` are baselines. ``RepresentativesFirst`` serves a few networks of many first.
-"""
+"""Task schedulers: which task of a network gets the next slice of trials."""
 
 from __future__ import annotations
 
@@ -14,8 +10,45 @@ from dataclasses import replace
 from typing import Protocol
 
 from schedlang.errors import SchedlangError
-from schedlang.search.tasks.objective import Objective, TotalLatency
-from schedlang.search.tasks.progress import TaskProgress, best_rates, estimated_latencies
+from schedlang.printed import not_among
+from schedlang.search.task_objective import (
+    OBJECTIVES,
+    Objective,
+    ObjectiveError,
+    Requirements,
+    Speedup,
+    TaskProgress,
+    TotalLatency,
+    UserFunction,
+    UserObjective,
+    best_rates,
+    estimated_latencies,
+    make_objective,
+    network_latencies,
+)
+
+__all__ = [
+    "EqualSplit",
+    "GradientScheduler",
+    "OBJECTIVES",
+    "Objective",
+    "ObjectiveError",
+    "RepresentativesFirst",
+    "Requirements",
+    "RoundRobin",
+    "SCHEDULERS",
+    "SchedulerBase",
+    "Speedup",
+    "TaskProgress",
+    "TaskScheduler",
+    "TotalLatency",
+    "UserObjective",
+    "UserScheduler",
+    "make_objective",
+    "make_scheduler",
+    "network_latencies",
+]
+
 
 # -- What all of them do, two baselines, and those of users ---------------------------------------
 
@@ -339,3 +372,57 @@ class RepresentativesFirst:
 
 def _has_converged(task: TaskProgress) -> bool:
     return not task.open or len(task.latencies) - task.last_gain >= _PATIENCE
+
+
+# -- Schedulers by name ---------------------------------------------------------------------------
+
+SCHEDULERS: Mapping[str, type[SchedulerBase]] = {
+    make.name: make for make in (GradientScheduler, RoundRobin, EqualSplit)
+}
+
+
+def make_scheduler(
+    scheduler: str | TaskScheduler = "gradient",
+    *,
+    objective: str | Objective | UserFunction = "latency",
+    limits: Sequence[float] | float | None = None,
+    patience: int | None = None,
+    networks: int = 1,
+    weights: Sequence[float] | None = None,
+    seed: int = 0,
+) -> SchedulerBase | UserScheduler:
+    """Make the scheduler called ``scheduler``, or check the choices of the object that it is.
+
+    Parameters
+    ----------
+    scheduler: ``"gradient"``, ``"round_robin"``, ``"equal_split"``, or an object with
+        ``next(progress)``, which has an objective of its own.
+    objective, limits, networks, weights: see ``make_objective``.
+    patience: number of trials that a task may take without a gain; ``None`` disables it.
+    seed: of random choices.
+
+    ValueError for another name, and for an objective, limits or patience beside an object.
+    """
+    if isinstance(scheduler, str):
+        make = SCHEDULERS.get(scheduler)
+        if make is None:
+            said = not_among(f"scheduler={scheduler!r}", scheduler, SCHEDULERS)
+            raise ValueError(f"{said}, or an object with next")
+        cost = make_objective(objective, limits=limits, networks=networks, weights=weights)
+        return make(cost, patience=patience, seed=seed)
+    if isinstance(scheduler, type) or not callable(getattr(scheduler, "next", None)):
+        raise ValueError(
+            f"scheduler={scheduler!r} has no next(progress); give a name ({', '.join(SCHEDULERS)}) "
+            "or an object that has it"
+        )
+    given = {
+        "limits": limits,
+        "patience": patience,
+        "objective": None if objective == TotalLatency.name else objective,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"{name}={value!r} beside a scheduler object, which has its own; leave it out"
+            )
+    return scheduler if isinstance(scheduler, SchedulerBase) else UserScheduler(scheduler)

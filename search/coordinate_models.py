@@ -7,6 +7,8 @@ rank first. ``Due`` says when they learn again.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +18,11 @@ from schedlang.distributions.base import Decision
 from schedlang.instructions.choices import plain_decision
 from schedlang.instructions.instruction import Instruction
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.measurement import Measurement
 from schedlang.measurement.clock import Stopwatch
 from schedlang.search.cost_model import CostModel, energy
 from schedlang.search.gradient_boosting import DecisionModel, site_values
-from schedlang.search.program_builder import Program, ProgramBuilder
+from schedlang.search.proposal_kernel import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.strategy import Estimate
 from schedlang.search.surrogate import Surrogate
@@ -337,3 +340,61 @@ class Due:
         new = told[self._learned : learned]
         self._learned = learned
         return new
+
+
+# -- Whether a step led to a faster program: the t-test of Droplet Search, 3.3 ---------------------
+
+
+def surely_faster(one: Measurement, other: Measurement, level: float) -> bool:
+    """Return whether ``one`` is faster than ``other`` at this level of significance.
+
+    A failure is slower than anything that works. Samples are compared as in Droplet Search, 3.3;
+    where other work on the machine disturbed them, their bounds decide.
+    """
+    if not one.ok or not other.ok:
+        return one.ok
+    if one.trust < 1 or other.trust < 1:
+        return _bounds(one)[1] < _bounds(other)[0]
+    return p_value(one.samples, other.samples) < level
+
+
+def _bounds(one: Measurement) -> tuple[float, float]:
+    """Return what its latency is at least and at most, in seconds."""
+    if one.disturbance is None:
+        return min(one.samples), max(one.samples)
+    return one.disturbance.low, one.disturbance.high
+
+
+def p_value(one: Sequence[float], other: Sequence[float]) -> float:
+    """Compute the p-value of a one-sided t-test that the mean of ``one`` is below ``other``'s.
+
+    Welch's test, because a program that was given up early has fewer samples. With a single sample
+    on one side, Student's test with the variance of the other side. Without any variance the
+    p-value is 0 if the mean of ``one`` is lower, else 1.
+    """
+    difference = statistics.fmean(one) - statistics.fmean(other)
+    squared, freedom = _squared_error(one, other)
+    if squared <= 0:
+        return 0.0 if difference < 0 else 1.0
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, difference / math.sqrt(squared)))
+
+
+def _squared_error(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """Squared error of the difference of the means, and its degrees of freedom; 0 if unknown."""
+    few, many = sorted((one, other), key=len)
+    if len(many) < 2:
+        return 0.0, 0.0
+    if len(few) < 2:
+        return _variance(many) * (1 + 1 / len(many)), len(many) - 1
+    parts = [(_variance(s) / len(s), len(s) - 1) for s in (few, many)]
+    total = math.fsum(part for part, _ in parts)
+    spread = math.fsum(part * part / freedom for part, freedom in parts)
+    return total, total * total / spread if spread > 0 else 0.0
+
+
+def _variance(samples: Sequence[float]) -> float:
+    """Return the sample variance; that of ``statistics`` is exact, and takes far longer."""
+    mean = statistics.fmean(samples)
+    return math.fsum((one - mean) ** 2 for one in samples) / (len(samples) - 1)

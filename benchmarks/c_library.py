@@ -26,7 +26,7 @@ from tvm import te
 import schedlang as sl
 from schedlang.bench.suite import read_suite
 from schedlang.measurement.contest import hold_contest
-from schedlang.targets.deployment.threads import use_threads
+from schedlang.targets.deployment.callable import use_threads
 from schedlang.tvm.codegen import CodeGenerator, compile_program, runtime
 
 _ATTENTION = "naive_attn.tinyllama.s32"

@@ -30,8 +30,8 @@ from schedlang.networks.network import Network, Verification
 from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.targets.deployment import library
+from schedlang.targets.deployment.callable import use_threads
 from schedlang.targets.deployment.library import check_destination
-from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.executable import NetworkExecutable

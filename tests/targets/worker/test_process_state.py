@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from schedlang.measurement import Status
-from schedlang.targets.worker import floating_point
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.errors import Fault
+from schedlang.targets.measure import floating_point
 from schedlang.targets.worker.process_state import unchanged_process
 from tests.targets.worker import state_changes
 from tests.targets.worker.state_changes import CHANGES

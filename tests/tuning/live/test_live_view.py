@@ -14,7 +14,7 @@ from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import CoreUse, Disturbance
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.tuning.session.live_view import LiveView, SnapshotView
 from schedlang.tuning.session.screen import Snapshot, duration, html_of
 

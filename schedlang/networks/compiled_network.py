@@ -23,9 +23,9 @@ from schedlang.networks.tasks import Total, latency_text
 from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.targets.deployment import library
+from schedlang.targets.deployment.callable import use_threads
 from schedlang.targets.deployment.library import check_destination
 from schedlang.targets.deployment.tensor_arguments import network_input, returned, to_numpy
-from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm import codegen
 from schedlang.tvm.relax.executable import NetworkExecutable
 from schedlang.tvm.relax.straight_line import GETTER, write_weights

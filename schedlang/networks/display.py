@@ -1,4 +1,4 @@
-"""Show the tuning of networks as it goes, as a table of tasks, and how far a compilation is."""
+"""Show the tuning of networks as it goes: a table of tasks, and a line for all of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
-from rich.progress_bar import ProgressBar
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -193,59 +192,3 @@ class Display(Screen):
         if self._trials is not None and measured > 0 and self._current is not None:
             left = spent / measured * max(self._trials - done, 0)
         return time_text(spent, left)
-
-
-# -- How far the compilation of a network is ------------------------------------------------------
-
-_BAR_COLUMNS = 30
-
-
-class CompileDisplay(Screen):
-    """A line that changes on a terminal or in a notebook, and a line now and then in a log.
-
-    Parameters
-    ----------
-    title: of the compilation.
-    show: None shows it on a terminal and in a notebook only, False nowhere.
-    """
-
-    def __init__(self, title: str, show: bool | None) -> None:
-        self._title = title
-        self._phase, self._things = "preparing", "functions"
-        self._done = self._count = 0
-        super().__init__(show)
-        self._began = self._entered = self._clock.now()
-
-    def enter(self, phase: str, count: int = 0, things: str = "functions") -> None:
-        """Begin a phase of ``count`` functions, or sizes; ``tell`` says how many are done."""
-        self._phase, self._done, self._count, self._things = phase, 0, count, things
-        self._entered = self._clock.now()
-        self.write(self._line())
-        self.refresh(now=True)
-
-    def tell(self, done: int) -> None:
-        """Say how many of them are done."""
-        self._done = done
-        if self.line_is_due:
-            self.write(self._line())
-        self.refresh()
-
-    def _line(self) -> str:
-        counted = f", {self._done} of {self._count} {self._things}" if self._count else ""
-        return f"{self._title}: {self._phase}{counted}, {self._time()}"
-
-    def _time(self) -> str:
-        """Say how long it took, and about how long this phase still takes."""
-        now = self._clock.now()
-        left = None
-        if 0 < self._done < self._count:
-            left = (now - self._entered) / self._done * (self._count - self._done)
-        return time_text(now - self._began, left)
-
-    def _picture(self) -> RenderableType:
-        text = Text(self._line())
-        if not self._count:
-            return text
-        row = Table.grid(padding=(0, 1))
-        row.add_row(text, ProgressBar(self._count, self._done, width=_BAR_COLUMNS))
-        return row

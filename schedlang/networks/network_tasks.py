@@ -19,8 +19,7 @@ from schedlang.measurement import Status
 from schedlang.networks.network import Network
 from schedlang.networks.sizes import NetworkSet, differing
 from schedlang.networks.tasks import Task, Total
-from schedlang.search.tasks import TaskProgress
-from schedlang.search.tasks.schedulers import HALF
+from schedlang.search.tasks import HALF, TaskProgress
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Slice, TaskRun
 from schedlang.tuning.session.ending import Ending

@@ -47,7 +47,6 @@ ENGINE = (
     "schedlang/networks/network_tasks.py",
     "schedlang/networks/hosted.py",
     "schedlang/networks/network_result.py",
-    "schedlang/networks/network_tasks.py",
     "schedlang/shapes",
     "schedlang/database",
     "schedlang/just_in_time/kernel_choices.py",

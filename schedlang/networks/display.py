@@ -16,7 +16,7 @@ from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.networks.network_tasks import Shares, SlicedTask, shares_of
 from schedlang.networks.tasks import latency_text
 from schedlang.search import Strategy
-from schedlang.tuning.session.live_view import OtherWork
+from schedlang.tuning.session.live_view import OtherWork, Progress
 from schedlang.tuning.session.screen import Screen, time_text, trials_text
 
 # Tasks that the table shows, those with the largest share first.
@@ -40,11 +40,11 @@ class Lane:
     latest: int = 0
 
 
-class Display(Screen):
+class Display(Screen, Progress):
     """A live table on a terminal or in a notebook, and a line now and then in a log.
 
     Where the output is neither, the lines go to standard error if ``show`` is True. The logger
-    ``schedlang`` gets them in any case.
+    ``schedlang`` gets them in any case. Phases of a slice are not shown: it is short.
 
     Parameters
     ----------
@@ -82,15 +82,6 @@ class Display(Screen):
         self._counts[measurement.status] += 1
         self._other_work.count(measurement.disturbance)
         self.refresh()
-
-    def enter(self, phase: str) -> None:
-        """Nothing: a slice is short, and its phases say little."""
-
-    def compare_with(self, latency: float, *, complete: bool) -> None:
-        """Nothing: a task's row tells its own latency."""
-
-    def split(self, seconds: Mapping[str, float]) -> None:
-        """Nothing: the result tells it, for all tasks together."""
 
     def begin_slice(self, place: int) -> None:
         """Say which task is next."""

@@ -31,8 +31,8 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from _against import add_arguments, finish  # noqa: E402
 from _identity_calls import Call, calls  # noqa: E402
+from _results import add_arguments, finish  # noqa: E402
 from _stored_files import Reading, readings  # noqa: E402
 
 import schedlang as sl  # noqa: E402

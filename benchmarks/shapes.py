@@ -29,7 +29,7 @@ from _results import store
 import schedlang as sl
 from schedlang.interpreters.conversions import to_symbolic
 from schedlang.targets import LocalCPU
-from schedlang.tvm.symbolic import unify
+from schedlang.tvm.symbolic_program import unify
 
 ROWS = (1, 2, 4, 7, 8, 16, 17, 32, 64, 100, 128, 200, 256, 333, 509, 512)
 # Inner and outer width: BERT's projections, its two wide layers, and an odd one.

@@ -24,7 +24,7 @@ from schedlang.targets.deployment.signature import KernelParameter, Signature, i
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import program
 from schedlang.tvm.codegen import runtime
-from schedlang.tvm.symbolic import fitting
+from schedlang.tvm.served_extents import fitting
 from schedlang.tvm.values import element_bytes
 
 if TYPE_CHECKING:

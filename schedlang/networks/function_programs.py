@@ -8,6 +8,7 @@ place.
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +18,22 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from rich.console import RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from schedlang.database import Database, Record, Timing, timing_in
 from schedlang.errors import WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.networks.compiled.display import CompileDisplay
 from schedlang.networks.network import Network
 from schedlang.targets import Target
 from schedlang.tuning.kernels.defaults import Default, default_schedules
 from schedlang.tuning.kernels.ladder import Ladder, Rung, UntunedWarning
+from schedlang.tuning.kernels.match import caution
 from schedlang.tuning.kernels.rungs import Lead
+from schedlang.tuning.session.screen import Screen, time_text
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import Twin, calls, with_twins
 from schedlang.tvm.relax.executable import prepared
@@ -185,8 +191,8 @@ def chosen(
         if isinstance(found, Lead):
             yield ProgramChoice("carried", _in_place(found.proposal.schedule, func))
             continue
-        if found.caution:
-            warnings.warn(found.caution, UntunedWarning, stacklevel=4)
+        if text := caution(found):
+            warnings.warn(text, UntunedWarning, stacklevel=4)
         latency = _unscheduled_latency(found.record, ladder.database)
         if found.unscheduled:
             yield ProgramChoice("unscheduled", None, found.timing, latency)
@@ -256,3 +262,59 @@ def _twin(first: Workload, other: Workload) -> Twin | None:
 
 def _without_ones(shape: tuple[int, ...]) -> list[int]:
     return [extent for extent in shape if extent != 1]
+
+
+# -- How far the compilation of a network is ------------------------------------------------------
+
+_BAR_COLUMNS = 30
+
+
+class CompileDisplay(Screen):
+    """A line that changes on a terminal or in a notebook, and a line now and then in a log.
+
+    Parameters
+    ----------
+    title: of the compilation.
+    show: None shows it on a terminal and in a notebook only, False nowhere.
+    """
+
+    def __init__(self, title: str, show: bool | None) -> None:
+        self._title = title
+        self._phase, self._things = "preparing", "functions"
+        self._done = self._count = 0
+        self._began = self._entered = time.monotonic()
+        super().__init__(show)
+
+    def enter(self, phase: str, count: int = 0, things: str = "functions") -> None:
+        """Begin a phase of ``count`` functions, or sizes; ``tell`` says how many are done."""
+        self._phase, self._done, self._count, self._things = phase, 0, count, things
+        self._entered = time.monotonic()
+        self.write(self._line())
+        self.refresh(now=True)
+
+    def tell(self, done: int) -> None:
+        """Say how many of them are done."""
+        self._done = done
+        if self.line_is_due:
+            self.write(self._line())
+        self.refresh()
+
+    def _line(self) -> str:
+        counted = f", {self._done} of {self._count} {self._things}" if self._count else ""
+        return f"{self._title}: {self._phase}{counted}, {self._time()}"
+
+    def _time(self) -> str:
+        """Say how long it took, and about how long this phase still takes."""
+        now = time.monotonic()
+        left = None
+        if 0 < self._done < self._count:
+            left = (now - self._entered) / self._done * (self._count - self._done)
+        return time_text(now - self._began, left)
+
+    def _picture(self) -> RenderableType:
+        text = Text(self._line())
+        if not self._count:
+            return text
+        row = Table.grid(padding=(0, 1))
+        row.add_row(text, ProgressBar(self._count, self._done, width=_BAR_COLUMNS))
+        return row

@@ -1,24 +1,35 @@
-"""A compiled network as a library for C: its calls in a table, its weights in the file."""
+"""A network built with chosen programs: compiled, or written as a library for C.
+
+A program that cannot be compiled gives way to the next. A library for C has the calls in a table,
+and the weights in the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.compiled.building import Built
 from schedlang.networks.convention import Tensor
+from schedlang.networks.function_programs import ProgramChoice
 from schedlang.targets import Target
 from schedlang.targets.deployment.c_export import LibraryPart, write_c
 from schedlang.targets.deployment.c_functions import declared_code
 from schedlang.targets.deployment.signature import KernelParameter, Signature
-from schedlang.targets.errors import BuildError
+from schedlang.targets.errors import BuildError, describe
+from schedlang.tuning.kernels.ladder import UntunedWarning
+from schedlang.tvm import errors, program
 from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, element_type
+from schedlang.tvm.packing import split_packing
 from schedlang.tvm.program import named_functions
+from schedlang.tvm.relax.calls import with_packed_weights
+from schedlang.tvm.relax.executable import NetworkCode, check_compiles
 from schedlang.tvm.relax.straight_line import (
     CallStep,
     Operand,
@@ -32,7 +43,111 @@ from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
     from schedlang.targets.deployment.c_functions import Entry
-    from schedlang.tvm.codegen.compiler import LoadedCode
+    from schedlang.tvm.codegen.compiler import CompilerTarget, LoadedCode
+    from schedlang.tvm.relax.network_program import NetworkProgram
+
+
+# -- A network compiled with chosen programs ------------------------------------------------------
+
+
+class Function:
+    """A function of a network and its programs.
+
+    Parameters
+    ----------
+    name: in the network's module.
+    programs: to take one after the other; after the last one, the function as it is.
+
+    Attributes
+    ----------
+    choice: the program to take.
+    """
+
+    def __init__(self, name: str, programs: Iterator[ProgramChoice]) -> None:
+        self.name = name
+        self._programs = chain(programs, [ProgramChoice("unscheduled")])
+        self.choice = next(self._programs)
+
+    def take_next(self, error: BaseException) -> None:
+        """Take the next program, and warn that this one cannot be compiled."""
+        record = self.choice.record
+        failed = f"the {self.choice.origin} schedule" if record is None else f"record {record.id}"
+        text = f"{self.name}: {failed} cannot be compiled, and the next program is taken: "
+        warnings.warn(text + errors.reason_of(error), UntunedWarning, stacklevel=4)
+        self.choice = next(self._programs)
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A compiled network.
+
+    Attributes
+    ----------
+    code: compiled functions.
+    parameters: the weights that it takes, in order; some of them packed.
+    packings: number of packed weights that a call takes, by the function's name.
+    parallel: whether a function has parallel loops.
+    """
+
+    code: NetworkCode
+    parameters: Mapping[str, np.ndarray]
+    packings: Mapping[str, int]
+    parallel: bool
+
+
+def build(
+    mod: NetworkProgram,
+    parameters: Mapping[str, np.ndarray],
+    functions: Collection[Function],
+    target: Target,
+) -> Built:
+    """Compile a network as ``prepared`` returns it, with the programs of ``functions``.
+
+    Raises ``BuildError`` where the functions cannot be compiled as they are either.
+    """
+    tvm_target = target.tvm_target()
+    while True:
+        try:
+            return _built(mod, parameters, functions, tvm_target)
+        except Exception as error:  # TVM raises errors of every type
+            failed = [one for one in functions if _gives_way(one, tvm_target)]
+            if not failed:
+                raise BuildError(describe(error)) from error
+
+
+def _built(
+    mod: NetworkProgram,
+    parameters: Mapping[str, np.ndarray],
+    functions: Collection[Function],
+    target: CompilerTarget,
+) -> Built:
+    programs = {one.name: one.choice.func for one in functions if one.choice.func is not None}
+    split: dict[str, Any] = {name: split_packing(func) for name, func in programs.items()}
+    split = {name: parts for name, parts in split.items() if parts is not None}
+    mod = program.replace_functions(mod, programs)
+    mod, taken = with_packed_weights(mod, parameters, split)
+    return Built(
+        NetworkCode.compile(mod, target),
+        taken,
+        {name: len(parts.packings) for name, parts in split.items()},
+        any(program.has_parallel_loop(one) for one in program.named_functions(mod).values()),
+    )
+
+
+def _gives_way(function: Function, target: CompilerTarget) -> bool:
+    """Take the function's next program if this one cannot be compiled."""
+    func = function.choice.func
+    if func is None:
+        return False
+    try:
+        check_compiles(func, target)
+    except Exception as error:  # TVM raises errors of every type
+        function.take_next(error)
+        return True
+    return False
+
+
+# -- A compiled network as a library for C --------------------------------------------------------
 
 _MAIN = "main"
 # Addresses in a library are 32 bits from each other.

@@ -15,10 +15,9 @@ from tvm.ir import IRModule, StringImm
 from tvm_ffi import structural_map
 
 from schedlang.tvm import program
+from schedlang.tvm.full_tiles import with_own_variables
 from schedlang.tvm.statements import all_of, sequence
-from schedlang.tvm.symbolic.fitting import Formula
-from schedlang.tvm.symbolic.full_tiles import with_own_variables
-from schedlang.tvm.symbolic.unify import Reading, SymbolicProgram
+from schedlang.tvm.symbolic_program import Formula, Reading, SymbolicProgram
 
 _ATTRIBUTE = "schedlang.served"
 Bounds = Mapping[str, tuple[int, int]]

@@ -1,39 +1,32 @@
-"""A compiled network: called like the model, exported, verified and profiled.
-
-Tensors of callers become TVM's, and outputs theirs, without a copy where they are contiguous.
-"""
+"""A compiled network, called like the model, exported and profiled; what each of its tasks runs."""
 
 from __future__ import annotations
 
 import math
 import statistics
-import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache, cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, overload
 
-import ml_dtypes
 import numpy as np
 
-from schedlang.errors import NetworkError
 from schedlang.files import as_path
-from schedlang.networks.compiled.building import Built
-from schedlang.networks.compiled.c_library import Size, write_networks
-from schedlang.networks.compiled.summary import Summary
-from schedlang.networks.convention import Tensor, as_numpy
+from schedlang.networks.building import Built, Size, write_networks
+from schedlang.networks.function_programs import Origin
 from schedlang.networks.network import Network, Verification
+from schedlang.networks.tasks import Total, latency_text
 from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.callable import use_threads
 from schedlang.targets.deployment.library import check_destination
+from schedlang.targets.deployment.tensor_arguments import network_input, returned, to_numpy
 from schedlang.tvm import codegen
-from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.executable import NetworkExecutable
 from schedlang.tvm.relax.straight_line import GETTER, write_weights
 
@@ -116,7 +109,7 @@ class CompiledNetwork:
         return self.network.convention.unflatten(returned(results, values))
 
     def _borrowed(self, values: Sequence[Any]) -> list[DeviceArray]:
-        return [*map(borrowed, values, self.network.inputs)]
+        return [*map(network_input, values, self.network.inputs)]
 
     def _run(self, inputs: Sequence[DeviceArray]) -> Sequence[DeviceArray]:
         machine = self._machine
@@ -227,95 +220,161 @@ class CompiledNetwork:
         return f"network {self.network.name} for {self.target.key}\n{self.summary}"
 
 
-# -- Tensors of callers as TVM's, and back --------------------------------------------------------
+# -- What a compiled network runs: one line for each task -----------------------------------------
 
-Wrap = Callable[["DeviceArray"], Any]
-"""Makes a tensor of a library from one of TVM's, in the same memory."""
+# A call that takes this many times what its tasks add up to is said to be slower.
+_SLOWER = 1.15
 
 
-def borrowed(value: Any, tensor: Tensor) -> DeviceArray:
-    """Return an input as a tensor of TVM's; one that is not contiguous is copied.
+@dataclass(frozen=True)
+class TaskSummary:
+    """How a network runs one of its tasks.
 
-    Raises ``NetworkError`` that names the input for another shape, element type or device, and for
-    what is no tensor.
+    Attributes
+    ----------
+    name: of the function; it lists the operators that are fused in it.
+    functions: names in ``Network.mod`` of all functions of the task.
+    weight: number of calls. Those of a plain reshape cost nothing and do not count.
+    origin: ``"tuned"``, by a record of the database; ``"carried"``, by the schedule of a record of
+        other shapes, and ``"default"``, by one of the space, neither of which was measured;
+        ``"hasty"``, by one that there was no time to choose; ``"unscheduled"``, where the record
+        says that nothing is faster, or where there is neither.
+    latency: of one call in seconds, as the record or ``profile`` says; NaN without.
+    unscheduled_latency: of the unscheduled function, in seconds; NaN where it was not measured.
+    record: id of the record in the database; None without one.
+    packed: number of its weights' layouts that are computed when the network is compiled.
     """
-    if type(value) is np.ndarray and value.dtype == _dtype(tensor.dtype):
-        if value.shape == tensor.shape and value.flags.c_contiguous:
-            return runtime.borrow_array(value)
-    elif _is_torch(value):
-        return _from_torch(value, tensor)
-    elif isinstance(value, bool | int | float):
-        value = np.asarray(value).astype(tensor.dtype)
-    elif (
-        isinstance(value, runtime.DeviceArray) and str(value.dtype) == "bfloat16"
-    ):  # numpy does not know it
-        tensor.check(tuple(value.shape), "bfloat16")
-        return value
-    try:
-        array = as_numpy(value)
-    except NetworkError as error:
-        raise NetworkError(f"input {tensor.name!r}: {error}") from None
-    except Exception as error:  # of what gives the memory
-        raise NetworkError(
-            f"input {tensor.name!r}: a {type(value).__name__} does not give its memory to the CPU: "
-            f"{error}"
-        ) from error
-    tensor.check(array.shape, array.dtype.name)
-    if not (array.flags.c_contiguous and array.dtype.isnative):
-        array = np.array(array, array.dtype.newbyteorder("="), order="C")
-    return runtime.borrow_array(array)
+
+    name: str
+    functions: tuple[str, ...]
+    weight: int
+    origin: Origin
+    latency: float
+    unscheduled_latency: float
+    record: int | None
+    packed: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of all calls; 0 without calls, NaN where the latency is not known."""
+        return self.weight * self.latency if self.weight else 0.0
+
+    @property
+    def speedup(self) -> float:
+        """Latency of the unscheduled function over that of this one; NaN where not known."""
+        return self.unscheduled_latency / self.latency
 
 
-@cache
-def _dtype(name: str) -> np.dtype[Any]:
-    return np.dtype(name)
+@dataclass(frozen=True)
+class Summary(Sequence[TaskSummary]):
+    """The tasks of a compiled network, those with the largest part of its time first.
 
+    Attributes
+    ----------
+    tasks: in that order.
+    measured: where their latencies are from.
+    call: seconds of a call of the whole network; NaN where it was not timed.
+    """
 
-def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    tasks: tuple[TaskSummary, ...]
+    measured: str
+    call: float = math.nan
 
+    @property
+    def known(self) -> Total:
+        """The time of all tasks, as far as it is known."""
+        return Total.of(task.total for task in self.tasks)
 
-def _from_torch(value: Any, tensor: Tensor) -> DeviceArray:
-    tensor.check(tuple(value.shape), str(value.dtype).removeprefix("torch."))
-    if value.device.type != "cpu":
-        raise NetworkError(
-            f"input {tensor.name!r} is on {value.device}, and the network runs on the CPU: pass "
-            f"{tensor.name}.cpu()"
+    @property
+    def latency(self) -> float:
+        """Seconds of all tasks together, as far as their latency is known; NaN where none is."""
+        return self.known.seconds
+
+    @property
+    def complete(self) -> bool:
+        """Whether the latency of every task is known."""
+        return self.known.complete
+
+    def share(self, task: TaskSummary) -> float:
+        """Return the part of ``latency`` that a task has, from 0 to 1; NaN where not known."""
+        return self.known.share(task.total)
+
+    @overload
+    def __getitem__(self, place: int) -> TaskSummary: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[TaskSummary]: ...
+    def __getitem__(self, place: int | slice) -> TaskSummary | Sequence[TaskSummary]:
+        return self.tasks[place]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[TaskSummary]:
+        return iter(self.tasks)
+
+    def with_latencies(self, latencies: dict[str, float], measured: str) -> Summary:
+        """Return a summary with other latencies of one call, in seconds, by the task's name."""
+        timed = [replace(task, latency=latencies.get(task.name, math.nan)) for task in self.tasks]
+        return Summary(ordered(timed), measured, self.call)
+
+    @property
+    def slowdown(self) -> float:
+        """Seconds of a call over those of its tasks; NaN where either is not known."""
+        return self.call / self.latency if self.complete and self.latency else math.nan
+
+    def __str__(self) -> str:
+        head = ("share", "time", "calls", "each", "speed-up", "record", "program", "function")
+        rows = [head, *(self._row(task) for task in self.tasks)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head) - 2)]
+        lines = []
+        for row in rows:
+            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+            lines.append("  ".join([*cells, row[-2].ljust(11), row[-1]]))
+        lines += self.totals()
+        return "\n".join(line.rstrip() for line in lines)
+
+    def totals(self) -> list[str]:
+        """Return the time of all calls, what the tasks run, and the time of a call, as lines."""
+        calls = f"{sum(task.weight for task in self.tasks)} calls"
+        said = f"{calls}, none of them measured"
+        if not math.isnan(self.latency):
+            said = f"{self.known} for {calls}, {self.measured}"
+        counts = [
+            f"{sum(task.origin == origin for task in self.tasks)} {origin}"
+            for origin in get_args(Origin)
+            if any(task.origin == origin for task in self.tasks)
+        ]
+        lines = [f"{said}; tasks: {', '.join(counts) or 'none'}"]
+        if not math.isnan(self.call):
+            lines.append(f"one call takes {latency_text(self.call)}{self._why_slower()}")
+        return lines
+
+    def _why_slower(self) -> str:
+        if not self.slowdown >= _SLOWER:
+            return ""
+        return (
+            f", {self.slowdown:.3g}x what its functions add up to: alone they found their data in "
+            "the caches, and the steps between them take time; profile() times each in its place"
         )
-    if value.requires_grad:
-        value = value.detach()
-    if value.layout is not sys.modules["torch"].strided:
-        value = value.to_dense()
-    if value.is_neg():
-        value = value.resolve_neg()
-    return runtime.borrow(value.contiguous())
+
+    def _row(self, task: TaskSummary) -> tuple[str, ...]:
+        share, speedup = self.share(task), task.speedup
+        return (
+            "-" if math.isnan(share) else f"{share:.1%}",
+            latency_text(task.total),
+            str(task.weight),
+            latency_text(task.latency),
+            "-" if math.isnan(speedup) else f"{speedup:.1f}x",
+            "-" if task.record is None else str(task.record),
+            task.origin,
+            task.name + (f" ({task.packed} packed)" if task.packed else ""),
+        )
 
 
-def returned(results: Sequence[DeviceArray], inputs: Sequence[Any]) -> list[Any]:
-    """Return outputs as tensors of the library that the inputs are from; of numpy by default."""
-    wrap = _wrap(inputs)
-    return [wrap(result) for result in results]
+def ordered(tasks: Sequence[TaskSummary]) -> tuple[TaskSummary, ...]:
+    """Return tasks with the most time first; those whose time is not known come last."""
+    return tuple(sorted(tasks, key=lambda task: -_or_zero(task.total)))
 
 
-def _wrap(inputs: Sequence[Any]) -> Wrap:
-    for value in inputs:
-        if _is_torch(value):
-            made: Wrap = sys.modules["torch"].from_dlpack
-            return made
-        if isinstance(value, np.ndarray | np.generic | bool | int | float):
-            continue
-        if isinstance(value, runtime.DeviceArray):
-            return lambda tensor: tensor
-        if hasattr(value, "__array_namespace__"):
-            made = value.__array_namespace__().from_dlpack
-            return made
-    return to_numpy
-
-
-def to_numpy(tensor: DeviceArray) -> np.ndarray:
-    """Return an array in the memory of a tensor."""
-    try:
-        return np.from_dlpack(tensor)
-    except (BufferError, RuntimeError):  # numpy does not know the element type
-        return np.from_dlpack(runtime.reinterpreted(tensor, "uint16")).view(ml_dtypes.bfloat16)
+def _or_zero(seconds: float) -> float:
+    return 0.0 if math.isnan(seconds) else seconds

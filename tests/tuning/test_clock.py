@@ -115,7 +115,6 @@ def test_nothing_in_a_run_reads_the_time_by_itself() -> None:
             "network_session",
             "network_tasks",
             "network_result",
-            "representatives",
             "hosted",
             "display",
         )

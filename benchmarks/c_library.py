@@ -25,7 +25,7 @@ from _made_with import made_with
 from tvm import te
 
 import schedlang as sl
-from schedlang.bench.suite import read_suite
+from schedlang.cli.suite import read_suite
 from schedlang.measurement.contest import hold_contest
 from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm.codegen import CodeGenerator, compile_program, runtime

@@ -71,7 +71,6 @@ FLOORS = {
 KEPT = {
     "schedlang.measurement": "schedlang.lab",
     "schedlang.measurement.recorded": "schedlang.lab",
-    "schedlang.measurement.recorded.score": "schedlang.lab",
     "schedlang.targets.cuda": "schedlang.lab",
     "schedlang.targets.cuda.emulator": "schedlang.lab",
 }

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.measurement.measurement import describe_latency
+from schedlang.printed import describe_latency
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5

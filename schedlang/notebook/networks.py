@@ -14,9 +14,8 @@ from schedlang.networks.tasks import Task
 from schedlang.networks.tuning.network_result import NetworkResult, TaskResult
 from schedlang.notebook.markup import bar, card, clipped, code, line, table
 from schedlang.notebook.results import tiles_html
-from schedlang.printed import count_text
+from schedlang.printed import count_text, duration_text, latency_text, speedup_text
 from schedlang.report.facts import FactTile
-from schedlang.report.numbers import duration_text, latency_text, speedup_text
 
 # -- What ``tune_network`` measured: the latency of all tasks, and where it goes ------------------
 

@@ -9,8 +9,7 @@ from markupsafe import Markup
 from schedlang.database import Record
 from schedlang.notebook.markup import card, clipped, code, folded, join, line, table
 from schedlang.notebook.traces import lines_of
-from schedlang.printed import count_text
-from schedlang.report.numbers import latency_text, moment_text, p_text
+from schedlang.printed import count_text, latency_text, moment_text, p_text
 from schedlang.tuning.kernels.match import Match
 from schedlang.tuning.result import Best
 

@@ -19,9 +19,8 @@ from schedlang.plot.decisions import (
 )
 from schedlang.plot.tables import Column, Weight, default_pair, label, shown_values
 from schedlang.plot.timeline import ACTIVITIES, TimeLine, time_line, timeline_chart, why_empty
-from schedlang.printed import count_text
+from schedlang.printed import count_text, duration_text, latency_text, percent_text
 from schedlang.report.facts import Context
-from schedlang.report.numbers import duration_text, latency_text, percent_text
 from schedlang.report.page import Datasets
 from schedlang.report.view import Chart, Table, View, spec_of
 

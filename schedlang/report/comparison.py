@@ -14,15 +14,17 @@ from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import CONFIDENCE, DRIFT, FEWEST_SAMPLES, Interval, mann_whitney
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables import read_decisions
-from schedlang.printed import count_text, html_method, show_text
-from schedlang.report.numbers import (
+from schedlang.printed import (
+    count_text,
     duration_text,
     for_terminals,
+    html_method,
     latency_text,
     moment_text,
     p_text,
     percent_text,
     ratio_text,
+    show_text,
     speedup_text,
 )
 from schedlang.report.view import Table

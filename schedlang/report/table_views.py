@@ -18,11 +18,16 @@ from schedlang.measurement import Status
 from schedlang.measurement.finals import CONFIDENCE
 from schedlang.plot.decisions import rejections_chart, why_no_rejections
 from schedlang.plot.finals import comparable, finals_chart, why_no_finals
-from schedlang.plot.style import significant
 from schedlang.plot.tables import REST, FinalistRow, read_decisions, reasons_of, rejection_places
-from schedlang.printed import count_text, first_line
+from schedlang.printed import (
+    count_text,
+    first_line,
+    latency_text,
+    p_text,
+    percent_text,
+    significant,
+)
 from schedlang.report.facts import Context
-from schedlang.report.numbers import latency_text, p_text, percent_text
 from schedlang.report.view import Chart, RowGroup, Table, View, side_by_side, spec_of
 
 # -- The finals: who won, and how sure that is ----------------------------------------------------

@@ -43,7 +43,7 @@ from schedlang.lab.recording import line_of
 from schedlang.lab.simulation import baseline_of, regret, score
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
-from schedlang.search.program_builder import Program, extract_features
+from schedlang.search.proposal_kernel import Program, extract_features
 from schedlang.search.searches import SEARCHES
 
 SPACES = Path(__file__).parent / "recorded"

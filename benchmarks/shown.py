@@ -30,7 +30,7 @@ from tvm import relax, te, tirx
 
 import schedlang as sl
 from schedlang.metaschedule import as_tvm_database
-from schedlang.tvm.codegen import cpu_passes
+from schedlang.tvm.codegen import pipeline as cpu_pipeline
 from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
 
 OURS, AGAIN, MODULE, PYTHON, DATABASE = "build", "noise", "best.mod", "as_tvm_python", "database"
@@ -120,7 +120,7 @@ def lowered(mod: Any, pipeline: Any, target: sl.Target) -> Any:
     """Return the body that a pipeline lowers a program to, without statements of alignment."""
     machine = target.tvm_target()
     bound = tvm.tirx.transform.BindTarget(machine.with_host(machine))(mod)
-    return cpu_passes._assume_no_alignment(pipeline(bound)["main"], None, None).body
+    return cpu_pipeline._assume_no_alignment(pipeline(bound)["main"], None, None).body
 
 
 def compared(name: str, program: Any, given: argparse.Namespace, database: Path) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def compared(name: str, program: Any, given: argparse.Namespace, database: Path)
     schedule = best.schedule
     mods = {MODULE: written_for_tvm(schedule.mod), PYTHON: from_python(schedule)}
     mods[DATABASE], lacks = from_database(workload, database, target)
-    expected = lowered(written_for_tvm(schedule.mod), cpu_passes._pipeline()[0], target)
+    expected = lowered(written_for_tvm(schedule.mod), cpu_pipeline._pipeline()[0], target)
     same = {
         way: tvm_ffi.structural_equal(
             lowered(mod, default_pipeline()[0], target), expected, map_free_vars=True

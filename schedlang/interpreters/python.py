@@ -20,8 +20,8 @@ from schedlang.interpreters.replay import choices, decisions, replay, simplified
 from schedlang.tvm import program
 from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.tvm.program_text import without_positions
-from schedlang.tvm.schedule.guarded import as_in_tvm
 from schedlang.tvm.schedule.intrinsics import definition
+from schedlang.tvm.schedule.iterator_maps import as_in_tvm
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from schedlang.instructions.arguments import (
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.declare import at_drawn_place, overlapping, primitive
 from schedlang.tvm.analysis import loop_kinds
-from schedlang.tvm.schedule import forms, sums
+from schedlang.tvm.schedule import forms, updates
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 # -- Finding blocks and loops, transforming loops, placing blocks, and reductions -----------------
@@ -211,7 +211,7 @@ class ReductionPrimitives:
         ``for k0, k1: C += ..  ->  for k0: (for k1: P[k0] += ..); C += P[k0]``
         """
 
-    @primitive("FuseReductionEpilogue", sums.fuse_reduction_epilogue)
+    @primitive("FuseReductionEpilogue", updates.fuse_reduction_epilogue)
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
         """Initialise a reduction with what is added after it.
 
@@ -385,7 +385,7 @@ class LayoutPrimitives:
         ``for i, j: C(vi, vj)  ->  for ij: C(vij // n, vij % n)``
         """
 
-    @primitive("PadEinsum", sums.pad_einsum)
+    @primitive("PadEinsum", updates.pad_einsum)
     def pad_einsum(self, block: Block, padding: Integers) -> None:
         """Pad an einsum's extents to multiples.
 

@@ -24,8 +24,7 @@ from schedlang.networks.convention import Fixed, TorchConvention, as_numpy, inpu
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.printed import first_line
-from schedlang.tvm.frontends.torch_arguments import Hopeless
-from schedlang.tvm.frontends.torch_graph import (
+from schedlang.tvm.relax.front_ends import (
     FailedOperator,
     graph_to_relax,
     operator_name,
@@ -35,6 +34,7 @@ from schedlang.tvm.frontends.torch_graph import (
     unsupported,
 )
 from schedlang.tvm.relax.lowering import lower
+from schedlang.tvm.relax.torch_arguments import Hopeless
 from schedlang.workloads.wrong_kind import not_a_network
 
 # -- The network of a module ----------------------------------------------------------------------

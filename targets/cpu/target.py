@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
 from schedlang.files import as_path
-from schedlang.modules.cpu.move_data import move_data
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
+from schedlang.modules.cpu.draw_nests import move_data
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll, vector_math
 from schedlang.modules.cpu.register_tile import register_tile
-from schedlang.modules.cpu.vector_math import vector_math
-from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.modules.shared.auto_inline import (
+from schedlang.modules.inlining import (
     auto_inline,
     inline_constants,
     random_compute_location,
 )
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
-from schedlang.modules.shared.pad_einsum import pad_einsum, place_padded_result
+from schedlang.modules.reductions import add_rfactor, pad_einsum, place_padded_result
+from schedlang.modules.tiling import multi_level_tiling
 from schedlang.spaces.space import Space
 from schedlang.targets import host
 from schedlang.targets.cpu import features

@@ -17,7 +17,7 @@ from schedlang.targets.deployment.c_functions import (
     declared_code,
     parameter_names,
 )
-from schedlang.tvm.codegen.library import element_type
+from schedlang.tvm.codegen.compiler import element_type
 from schedlang.tvm.symbolic import Served
 from schedlang.tvm.symbolic.fitting import Formula
 

@@ -20,8 +20,7 @@ from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator, runtime
 
 if TYPE_CHECKING:
-    from schedlang.tvm.codegen.compiler import CompiledCode
-    from schedlang.tvm.codegen.library import LoadedCode
+    from schedlang.tvm.codegen.compiler import CompiledCode, LoadedCode
     from schedlang.tvm.program import TensorProgram
 
 

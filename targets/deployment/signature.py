@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen, program
-from schedlang.tvm.data_flow.roles import parameter_roles
+from schedlang.tvm.analysis.roles import parameter_roles
 from schedlang.tvm.program import stated_outputs
 from schedlang.tvm.symbolic import Served, served_of
 from schedlang.tvm.values import tensor_bytes

@@ -30,7 +30,7 @@ from schedlang.targets.measure.reference import (
 from schedlang.targets.measure.right_results import Results, WideProgram, learn_wide
 from schedlang.targets.measure.steady import Steadiness
 from schedlang.targets.worker.fault import Fault, faults
-from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.analysis.partial_results import count_steps
 from schedlang.tvm.program import MAIN, stated_outputs
 from schedlang.tvm.values import is_floating
 

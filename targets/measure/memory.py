@@ -10,8 +10,8 @@ import numpy as np
 from schedlang.errors import WorkloadError
 from schedlang.targets import host
 from schedlang.targets.measure.draws import draw_count, further_draws
-from schedlang.tvm.analysis.window import count_steps
-from schedlang.tvm.data_flow.branches import branches_of
+from schedlang.tvm.analysis.branches import branches_of
+from schedlang.tvm.analysis.partial_results import count_steps
 from schedlang.tvm.packing import weight_positions
 from schedlang.tvm.program import intermediate_sizes
 from schedlang.workloads.workload import Workload

@@ -22,7 +22,7 @@ from schedlang.targets.measure.numerics import (
 )
 from schedlang.targets.measure.right_results import Results, WideProgram, without
 from schedlang.targets.worker.fault import faults
-from schedlang.tvm.data_flow.characters import WIDE
+from schedlang.tvm.analysis.characters import WIDE
 from schedlang.tvm.values import is_floating
 
 # Results that are as many epsilon off after inputs were changed by 4 are well conditioned.

@@ -22,8 +22,8 @@ from schedlang.targets.pooled.unscheduled import LargePolicy, Learn, find_refere
 from schedlang.targets.target import Target
 from schedlang.targets.worker.fault import describe_signal
 from schedlang.targets.worker.protocol import Reply
+from schedlang.tvm.analysis.partial_results import window_of
 from schedlang.tvm.analysis.races import determinism
-from schedlang.tvm.analysis.window import window_of
 from schedlang.tvm.program import to_json
 from schedlang.workloads.workload import Workload
 

@@ -22,7 +22,7 @@ from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
-from schedlang.tvm.analysis.window import count_steps, window_of
+from schedlang.tvm.analysis.partial_results import count_steps, window_of
 from schedlang.tvm.program import to_json
 from schedlang.workloads.workload import Workload
 

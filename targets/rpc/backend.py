@@ -15,7 +15,7 @@ from schedlang.targets.measure.calls import PackedProgram, PackingPlan
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.analysis.races import UNKNOWN
-from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
+from schedlang.tvm.codegen.runtime import RemoteLibrary, RemoteSession
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import DeviceArray

@@ -18,7 +18,7 @@ from schedlang.targets.rpc.service import parse_address
 from schedlang.targets.worker.forking import kill_group
 from schedlang.targets.worker.process import TAIL_BYTES, worker_environment
 from schedlang.targets.worker.scratch import ScratchFolder
-from schedlang.tvm import rpc
+from schedlang.tvm.codegen import runtime as rpc
 
 LOOPBACK = "127.0.0.1"
 _START_SECONDS = 120.0

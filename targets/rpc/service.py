@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from schedlang.targets import host
 from schedlang.targets.worker.guard import end_with
-from schedlang.tvm import rpc
+from schedlang.tvm.codegen import runtime as rpc
 
 _POLL_SECONDS = 0.1
 _FAILURES = 5

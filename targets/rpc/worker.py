@@ -26,8 +26,9 @@ from schedlang.targets.rpc.backend import RPCBackend
 from schedlang.targets.rpc.servers import LOST, STALE, UNREACHABLE
 from schedlang.targets.worker.fault import Fault, faults
 from schedlang.targets.worker.protocol import Dispatcher, Request, refusal, serve
-from schedlang.tvm import codegen, rpc
+from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import determinism
+from schedlang.tvm.codegen import runtime as rpc
 from schedlang.tvm.program import from_json
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.analysis import loop_kinds, require
-from schedlang.spaces.idle import warn_of_idle
+from schedlang.spaces.space import warn_of_idle
 from tests.tuning.scripted import Scripted
 
 MATMUL, SOFTMAX = sl.workloads.matmul(64, 64, 64), sl.workloads.softmax(8, 8)

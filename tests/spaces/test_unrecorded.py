@@ -12,7 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import SpaceError
-from schedlang.spaces.placement import UnknownPlaceWarning
+from schedlang.spaces.module import UnknownPlaceWarning
 from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
 from tests.spaces.programs import product, tile
 

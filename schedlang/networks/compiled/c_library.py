@@ -17,7 +17,7 @@ from schedlang.targets.deployment.c_export import LibraryPart, write_c
 from schedlang.targets.deployment.c_functions import declared_code
 from schedlang.targets.deployment.signature import KernelParameter, Signature
 from schedlang.targets.errors import BuildError
-from schedlang.tvm.codegen.library import ENTRY_PREFIX, element_type
+from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, element_type
 from schedlang.tvm.program import named_functions
 from schedlang.tvm.relax.straight_line import (
     CallStep,
@@ -32,7 +32,7 @@ from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
     from schedlang.targets.deployment.c_functions import Entry
-    from schedlang.tvm.codegen.library import LoadedCode
+    from schedlang.tvm.codegen.compiler import LoadedCode
 
 _MAIN = "main"
 # Addresses in a library are 32 bits from each other.

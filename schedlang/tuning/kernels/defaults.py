@@ -21,7 +21,7 @@ from typing import Any
 from schedlang.distributions import ComputeLocation
 from schedlang.errors import SchedlangError, TargetError
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.coordinate_descent.models import Step, origin, steps_from, take
+from schedlang.search.coordinate_models import Step, origin, steps_from, take
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.targets.host import usable_cpus

@@ -24,7 +24,7 @@ from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.pooled.unscheduled import LargePolicy, find_reference
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.protocol import Reply
-from schedlang.tvm.analysis.window import window_of
+from schedlang.tvm.analysis.partial_results import window_of
 from schedlang.tvm.program import from_json, structurally_equal
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import Bench, bench_of

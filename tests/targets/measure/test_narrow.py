@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 
 from schedlang import workloads
 from schedlang.targets.measure.right_results import WideResults
-from schedlang.tvm.data_flow.characters import sums_narrowly, widened
+from schedlang.tvm.analysis.characters import sums_narrowly, widened
 from schedlang.tvm.program import structurally_equal
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload

@@ -18,7 +18,7 @@ from schedlang.targets.measure.problem_values import check_problem, results_of, 
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results
 from schedlang.targets.worker import floating_point
-from schedlang.tvm.data_flow.index_ranges import ValueRange
+from schedlang.tvm.analysis.index_ranges import ValueRange
 from schedlang.workloads.workload import Argument
 from tests.targets.programs import matmul
 from tests.targets.worker import state_changes

@@ -28,7 +28,7 @@ from schedlang.targets.rpc import launch as rpc_launch
 from schedlang.targets.rpc import measurer as rpc_measurer
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
-from schedlang.tvm import rpc as tvm_rpc
+from schedlang.tvm.codegen import runtime as tvm_rpc
 from schedlang.tvm.packing import with_weights
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload

@@ -25,7 +25,7 @@ from schedlang.bench.peers import (
 from schedlang.bench.torch_operators import NoPeer, TorchOperator
 from schedlang.errors import SchedlangError
 from schedlang.measurement import contest, describe_latency
-from schedlang.measurement.finals import CONFIDENCE
+from schedlang.measurement.finals import WITHIN_NOISE, is_noise
 from schedlang.printed import first_line
 from schedlang.targets import Target
 from schedlang.targets.core_use import CoreWatch
@@ -422,9 +422,8 @@ def _families(families: dict[str, list[SuiteRow]], sides: list[str]) -> str:
 
 def _facts(row: SuiteRow, side: str) -> Iterator[str]:
     """Say what is known of a kernel that a side runs faster."""
-    p_value = row.p_value[side]
-    noise = p_value is not None and p_value >= 1 - CONFIDENCE
-    yield f"{row.ratio[side]:.2f}x{', as fast within the noise' if noise else ''}"
+    noise = f", {WITHIN_NOISE}" if is_noise(row.p_value[side]) else ""
+    yield f"{row.ratio[side]:.2f}x{noise}"
     yield f"ours {describe_latency(row.latency[OURS])}{_rate(row, OURS)}"
     yield f"{_SIDES[side]} {describe_latency(row.latency[side])}{_rate(row, side)}"
     if side == EAGER and row.slowest_call:

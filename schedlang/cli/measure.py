@@ -24,8 +24,8 @@ from schedlang.cli.suite import Suite, SuiteKernel, read_suite
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, note, option_names, verb
 from schedlang.measurement import describe_latency
 from schedlang.measurement.contest import Standing
-from schedlang.measurement.finals import DRIFT, Interval
-from schedlang.printed import nearest
+from schedlang.measurement.finals import Interval, within_drift
+from schedlang.printed import interval_text, nearest
 from schedlang.terminal import one_line, table
 from schedlang.tuning.options import SURVEY, TUNE, Option
 
@@ -104,7 +104,7 @@ def _drift(timing: Timing, ours: Standing) -> str:
         return f"it was recorded as {timing.record.status}"
     ratio = ours.latency / timing.latency
     then = f"{describe_latency(timing.latency)} when it was recorded"
-    if 1 / DRIFT <= ratio <= DRIFT:
+    if within_drift(ratio):
         return f"as fast as it was ({then})"
     return f"{ratio:.2f}x the time of then ({then}): the machine is not as it was"
 
@@ -117,7 +117,7 @@ def _our_line(side: Standing, flops: float) -> str:
 
 
 def _between(interval: Interval) -> str:
-    return f"{describe_latency(interval.low)} to {describe_latency(interval.high)}"
+    return interval_text(interval.low, interval.high, describe_latency)
 
 
 def _sides_table(sides: list[Standing], flops: float) -> str:

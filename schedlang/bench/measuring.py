@@ -28,7 +28,7 @@ from schedlang.measurement import contest, describe_latency
 from schedlang.measurement.finals import WITHIN_NOISE, is_noise
 from schedlang.printed import first_line
 from schedlang.targets import Target
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.targets.roofline import bytes_of
 from schedlang.terminal import table
 from schedlang.tuning.options import TRIALS

@@ -13,7 +13,7 @@ from schedlang.plot.style import Source, inline, styled
 from schedlang.printed import significant
 from schedlang.shapes import ShapeSet
 from schedlang.shapes.extents import Extents
-from schedlang.shapes.range_kernels import Kernel, RangeKernels
+from schedlang.shapes.ranges import Kernel, RangeKernels
 from schedlang.workloads.construct import assigned
 
 _CELL_HEIGHT, _NARROWEST, _WIDEST, _ROOM = 26, 64, 112, 640

@@ -257,7 +257,7 @@ def _of_run(run: str, found: Named, target: str | None) -> Answer:
 def summary(database: options.Database) -> Answer:
     """List the workloads of a database with their trials and best latencies, and its runs."""
     from schedlang.database import summary as summary_of
-    from schedlang.database.programs import HEAD, row_of
+    from schedlang.database.summaries import HEAD, row_of
 
     with opened(database) as held:
         rows, runs = summary_of(held), held.runs()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from schedlang.codec import decode, encode
 from schedlang.measurement import Status
 from schedlang.targets.errors import describe
 from schedlang.targets.kinds import code_generator
@@ -67,7 +68,7 @@ class RPCWorker(Dispatcher):
                 mod, plan = split
             executable = self._generator.compile(mod)
             codegen.write_library(executable, library)
-        return {"library": str(library), "plan": None if plan is None else plan.to_json()}
+        return {"library": str(library), "plan": None if plan is None else encode(plan)}
 
     def on_reserve(self, request: Request) -> dict[str, Any]:
         """Wait for a free server."""
@@ -135,7 +136,7 @@ class RPCWorker(Dispatcher):
             program: LoadedProgram = (
                 backend.load(library)
                 if plan is None
-                else backend.load_packed(library, PackingPlan.from_json(plan))
+                else backend.load_packed(library, decode(PackingPlan, plan))
             )
             runner = CandidateRunner(backend, self._binding, self._references.get(server))
             self._running_since = time.perf_counter()

@@ -8,6 +8,8 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from schedlang.codec import Stored
+
 # Divisors of rounded quotients, as strides and unit sizes give them, and the largest factor of an
 # extent that is more than a divisor.
 _DIVISORS = range(2, 33)
@@ -17,6 +19,7 @@ _DEGREE = 3
 Point = Mapping[str, int]
 
 
+@Stored(row=True)
 @dataclass(frozen=True)
 class Formula:
     """An integer as a polynomial of extents, divided and rounded down.

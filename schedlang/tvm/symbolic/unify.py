@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm_ffi import structural_equal, structural_map
 
+from schedlang.codec import Stored
 from schedlang.tvm import program
 from schedlang.tvm.symbolic.fitting import Formula, Point, fit
 
@@ -18,6 +19,7 @@ class UnifyError(ValueError):
     """Programs cannot be made one: the message says what differs."""
 
 
+@Stored(row=True)
 @dataclass(frozen=True)
 class Reading:
     """Where the code reads an extent: from the shape of an argument.

@@ -13,7 +13,6 @@ Target: the same loops everywhere, and ratios within 3% of 1.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -25,12 +24,12 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from _made_with import made_with
+from _results import store
 from tvm import relax, te, tirx
 
 import schedlang as sl
 from schedlang.metaschedule import as_tvm_database
-from schedlang.tvm.codegen import cpu_passes
+from schedlang.tvm.codegen import pipeline as cpu_pipeline
 from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
 
 OURS, AGAIN, MODULE, PYTHON, DATABASE = "build", "noise", "best.mod", "as_tvm_python", "database"
@@ -120,7 +119,7 @@ def lowered(mod: Any, pipeline: Any, target: sl.Target) -> Any:
     """Return the body that a pipeline lowers a program to, without statements of alignment."""
     machine = target.tvm_target()
     bound = tvm.tirx.transform.BindTarget(machine.with_host(machine))(mod)
-    return cpu_passes._assume_no_alignment(pipeline(bound)["main"], None, None).body
+    return cpu_pipeline._assume_no_alignment(pipeline(bound)["main"], None, None).body
 
 
 def compared(name: str, program: Any, given: argparse.Namespace, database: Path) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def compared(name: str, program: Any, given: argparse.Namespace, database: Path)
     schedule = best.schedule
     mods = {MODULE: written_for_tvm(schedule.mod), PYTHON: from_python(schedule)}
     mods[DATABASE], lacks = from_database(workload, database, target)
-    expected = lowered(written_for_tvm(schedule.mod), cpu_passes._pipeline()[0], target)
+    expected = lowered(written_for_tvm(schedule.mod), cpu_pipeline._pipeline()[0], target)
     same = {
         way: tvm_ffi.structural_equal(
             lowered(mod, default_pipeline()[0], target), expected, map_free_vars=True
@@ -227,8 +226,8 @@ def main() -> None:
             f"{way:14} {min(values):.3f} to {max(values):.3f}, mean {statistics.fmean(values):.3f}"
         )
     if given.json is not None:
-        document = {"made_with": made_with(), "trials": given.trials, "rows": rows}
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        document = {"trials": given.trials, "rows": rows}
+        store(document, given.json)
 
 
 if __name__ == "__main__":

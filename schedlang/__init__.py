@@ -56,8 +56,7 @@ if _typing.TYPE_CHECKING:
     from schedlang.instructions.handles import BlockRV, LoopRV
     from schedlang.just_in_time import JitCacheWarning, JitFunction, jit
     from schedlang.language.macros import instruction, sampling_instruction
-    from schedlang.language.replay import assess, replay, resample
-    from schedlang.language.schedule import Schedule, Trace
+    from schedlang.language.schedule import Schedule, Trace, assess, replay, resample
     from schedlang.measurement import Candidate, Measurement, Measurer, Status
     from schedlang.networks import (
         CompiledNetwork,
@@ -71,11 +70,9 @@ if _typing.TYPE_CHECKING:
     )
     from schedlang.shapes import PointKernel, ShapeSet
     from schedlang.shapes.tune_shapes import tune_shapes
-    from schedlang.spaces.idle import IdleModuleWarning
-    from schedlang.spaces.module import Module, module
-    from schedlang.spaces.placement import Stochastic, UnknownPlaceWarning
+    from schedlang.spaces.module import Module, Stochastic, UnknownPlaceWarning, module
     from schedlang.spaces.sketch import FailedPathWarning, Sketch
-    from schedlang.spaces.space import Space
+    from schedlang.spaces.space import IdleModuleWarning, Space
     from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
     from schedlang.tuning import (
         Callback,

@@ -12,7 +12,7 @@ import typer
 from schedlang.cli import documents
 from schedlang.cli.stored import Named, histories_of, named, opened, record_of, writable
 from schedlang.cli.verb import Answer, verb
-from schedlang.formats.document import stored_decisions
+from schedlang.interpreters.document import stored_decisions
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import CONFIDENCE, DRIFT, p_value_of
 from schedlang.naming.objects import UsageError

@@ -23,7 +23,7 @@ from schedlang.cli.stored import (
     workload_in,
 )
 from schedlang.cli.verb import Answer, NothingFound, note, option_names, verb
-from schedlang.formats.document import stored_decisions
+from schedlang.interpreters.document import stored_decisions
 from schedlang.naming.objects import UsageError, check_target, module_of, target_of, target_of_key
 from schedlang.terminal import one_line
 
@@ -117,7 +117,7 @@ def best(
 
 def _to_try(workload: Workload, machine: Target, database: Path) -> str:
     """Say which other machines have records of a program; empty where none has."""
-    from schedlang.tuning.lookup import recorded_elsewhere
+    from schedlang.tuning.kernels.rungs import recorded_elsewhere
 
     with opened(database) as held:
         others = recorded_elsewhere(workload, machine, held)

@@ -19,7 +19,7 @@ from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Rejections, Run, TrialDetails
 from schedlang.errors import SchedlangError, require
 from schedlang.files import as_path, write_text
-from schedlang.formats.document import stored_decisions
+from schedlang.interpreters.document import stored_decisions
 from schedlang.measurement import Status
 from schedlang.measurement.clock import Phase, worker_name
 from schedlang.measurement.finals import median_interval

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from schedlang.errors import DatabaseError
-from schedlang.formats.document import MAX_BYTES
+from schedlang.interpreters.document import MAX_BYTES
 from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.finals import DRIFT

@@ -1,1 +1,1 @@
-"""Interpreters of a trace: replay, assess, flatten."""
+"""Interpreters of a trace: replay, probability, other forms; as JSON and as Python."""

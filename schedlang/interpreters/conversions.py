@@ -22,9 +22,16 @@ from schedlang.instructions.handles import (
 )
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Constraint, Macro, Overlapping, Primitive, Sampling
-from schedlang.instructions.line import renumbered
-from schedlang.interpreters.replay import Interpreter, apply, apply_to, replay, why_refused
+from schedlang.interpreters.replay import (
+    Interpreter,
+    apply,
+    apply_to,
+    renumbered,
+    replay,
+    why_refused,
+)
 from schedlang.printed import listed
+from schedlang.tvm.full_tiles import with_full_tiles
 from schedlang.tvm.schedule import (
     constant_extent,
     get_module,
@@ -35,7 +42,6 @@ from schedlang.tvm.schedule import (
     vectorize_part,
 )
 from schedlang.tvm.schedule.last_tiles import with_overlapping_tiles
-from schedlang.tvm.symbolic import with_full_tiles
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -17,8 +17,10 @@ from schedlang.just_in_time.kernel_cache import KernelCache, StoredDefault
 from schedlang.language.schedule import Trace
 from schedlang.measurement import describe_latency
 from schedlang.targets import CompiledFunction, Target
-from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.lookup import LookUp, Match, was_tuned
+from schedlang.tuning.kernels.defaults import default_schedule
+from schedlang.tuning.kernels.ladder import Ladder
+from schedlang.tuning.kernels.match import Match
+from schedlang.tuning.kernels.rungs import Lead
 from schedlang.tuning.tune_workload import tune
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
@@ -146,15 +148,10 @@ class Chooser:
         if isinstance(self.database, Path) and not self.database.exists():
             return None  # nobody has tuned yet
         with ExitStack() as stack:
-            look_up = LookUp(self.database, self.target, stack, similar=False)
-            found = look_up.find(workload)
-            if (
-                found is not None
-                and found.unscheduled
-                and not was_tuned(found.record, look_up.database)
-            ):
-                found = None  # nobody looked for a faster one
-        look_up.unreadable.warn(stacklevel=5)
+            ladder = Ladder(self.database, self.target, stack, similar=False)
+            found = next(ladder.climb(workload, "recorded"), None)
+        ladder.unreadable.warn(stacklevel=5)
+        assert not isinstance(found, Lead)
         return found
 
     def _of_match(self, found: Match) -> KernelChoice:

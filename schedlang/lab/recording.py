@@ -23,10 +23,10 @@ from schedlang.distributions import (
 from schedlang.errors import RecordingError, SchedlangError
 from schedlang.expressions import IntRV
 from schedlang.files import replacing
-from schedlang.formats import stored_trace as reader
-from schedlang.formats.stored_trace import dump_skeleton
 from schedlang.instructions.handles import make_handle
 from schedlang.instructions.instruction import Instruction, Line
+from schedlang.interpreters import stored_trace as reader
+from schedlang.interpreters.stored_trace import dump_skeleton
 from schedlang.measurement.measurement import Status
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program

@@ -27,9 +27,8 @@ from schedlang.instructions.choices import (
     plain_decision,
 )
 from schedlang.instructions.handles import BadArgument, BlockRV, LoopRV, ProgramState, describe
-from schedlang.instructions.instruction import Instruction, InstructionKind, Result
+from schedlang.instructions.instruction import Instruction, InstructionKind, Result, user_location
 from schedlang.instructions.kinds import Choice, Constraint, Macro, Primitive, Sampling
-from schedlang.instructions.user_code import user_location
 from schedlang.interpreters.replay import Interpreter, apply_to
 from schedlang.tvm import errors
 from schedlang.tvm import schedule as tvm_schedule

@@ -5,6 +5,7 @@ Each gives the other: ``schedule.trace`` is what was recorded, ``trace.replay()`
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections.abc import Mapping
@@ -13,12 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from schedlang.distributions import Distribution
-from schedlang.errors import PartialTraceWarning, SpaceError
-from schedlang.formats import stored_trace as reader
-from schedlang.formats.python import as_python, diff_lines, print_lines
-from schedlang.formats.tvm_python import as_tvm_python
-from schedlang.instructions import line as lines
+from schedlang.errors import ConstraintError, InvalidTrace, PartialTraceWarning, SpaceError
 from schedlang.instructions.choices import (
+    MAX_REDRAWS,
     Decider,
     Draw,
     Refuse,
@@ -28,22 +26,23 @@ from schedlang.instructions.choices import (
 )
 from schedlang.instructions.handles import ProgramState
 from schedlang.instructions.instruction import Line
+from schedlang.interpreters import replay as lines
+from schedlang.interpreters import stored_trace as reader
 from schedlang.interpreters.conversions import flatten, to_tvm
-from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed, log_prob, replay, rerun
-from schedlang.language.primitives.buffers import (
+from schedlang.interpreters.python import as_python, as_tvm_python, diff_lines, print_lines
+from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed
+from schedlang.language.primitives import (
     BufferPrimitives,
     CachePrimitives,
     LayoutPrimitives,
-    TensorPrimitives,
-)
-from schedlang.language.primitives.loops import (
     LookupPrimitives,
     LoopPrimitives,
     PlacementPrimitives,
     ReductionPrimitives,
+    TensorPrimitives,
 )
-from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPrimitives
 from schedlang.language.recorder import Recorder
+from schedlang.language.sampling import ChoicePrimitives, SamplingPrimitives
 from schedlang.printed import html_method, show_text
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.program import structural_key
@@ -213,7 +212,7 @@ class Trace:
         It is eq. 1 of MetaSchedule. After ``with_decisions``, replay first if later draws depend on
         the changed ones; ``schedlang.assess`` does both.
         """
-        return log_prob(self.instructions)
+        return lines.log_prob(self.instructions)
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -284,14 +283,14 @@ class Trace:
         instruction does not apply.
         """
         workload = self.workload_or(workload)
-        return Schedule.resume(replay(self.instructions, workload, misfit, seed))
+        return Schedule.resume(lines.replay(self.instructions, workload, misfit, seed))
 
     def rerun(self, decide: Decide, workload: Workload | Any = None) -> Schedule:
         """Apply its instructions; ``decide(instruction, distribution)`` answers each draw.
 
         InvalidTrace when an instruction does not apply.
         """
-        return Schedule.resume(rerun(self.instructions, self.workload_or(workload), decide))
+        return Schedule.resume(lines.rerun(self.instructions, self.workload_or(workload), decide))
 
     def workload_or(self, given: Workload | Any = None) -> Workload:
         """Return ``given``, or the workload it was recorded on; SpaceError without either."""
@@ -350,3 +349,43 @@ class Trace:
                 raise SpaceError(f"{message}; leave out the modules that use them")
             warnings.warn(message, PartialTraceWarning, stacklevel=2)
         return form.trace
+
+
+# -- Replaying a trace, drawing it anew, and its probability on a workload ------------------------
+
+
+def replay(
+    trace: Trace,
+    workload: Workload | Any = None,
+    *,
+    misfit: Misfit = "reject",
+    seed: int | None = None,
+) -> Schedule:
+    """Apply a trace's instructions with its decisions: see ``Trace.replay``."""
+    return trace.replay(workload, misfit=misfit, seed=seed)
+
+
+def resample(trace: Trace, workload: Workload | Any = None, *, seed: int | None = None) -> Schedule:
+    """Draw another member of the trace's sketch: the same instructions with fresh decisions.
+
+    Where they violate a constraint, others are drawn; ``ConstraintError`` after 256 such draws.
+    """
+    rng = random.Random(seed)
+    for draws in range(1, MAX_REDRAWS + 1):
+        try:
+            return trace.rerun(lambda _, distribution: distribution.sample(rng), workload)
+        except ConstraintError as error:
+            error.draws = draws
+            violated = error
+    raise violated
+
+
+def assess(trace: Trace, workload: Workload | Any = None) -> float:
+    """Return log P(tau) with the distributions found on the workload; -inf if it does not replay.
+
+    ``Trace.log_prob`` is cheaper: it uses the recorded distributions.
+    """
+    try:
+        return trace.replay(workload).trace.log_prob()
+    except InvalidTrace:
+        return -math.inf

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from schedlang.errors import TraceFormatError
 from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV
-from schedlang.formats.document import parse, short, want
 from schedlang.instructions.handles import BlockRV, Handle, LoopRV
+from schedlang.interpreters.document import parse, short, want
 
 MOST_INPUTS = 256
 _INT32 = 1 << 31

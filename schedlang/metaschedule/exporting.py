@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from schedlang.database import Database, Record, opened_database
 from schedlang.errors import DatabaseError
 from schedlang.files import as_path
-from schedlang.formats.document import short
-from schedlang.formats.python import comment
 from schedlang.interpreters.conversions import TVMForm
+from schedlang.interpreters.document import short
+from schedlang.interpreters.python import comment
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status, describe_latency
 from schedlang.metaschedule.expressing import (

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError, TargetError, TraceFormatError
-from schedlang.formats.document import short
 from schedlang.interpreters.conversions import TVMForm, to_tvm
+from schedlang.interpreters.document import short
 from schedlang.language.schedule import Trace
 from schedlang.targets import as_target
 from schedlang.tvm import errors, program

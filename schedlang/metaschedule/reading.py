@@ -22,11 +22,11 @@ from schedlang.errors import (
     TraceFormatError,
     WorkloadError,
 )
-from schedlang.formats.document import parse, short, want
 from schedlang.instructions.argument import TVMPart
 from schedlang.instructions.handles import Handle
 from schedlang.instructions.instruction import KINDS, Parameter
 from schedlang.instructions.kinds import Primitive, Sampling, TVMDraw
+from schedlang.interpreters.document import parse, short, want
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
 from schedlang.tvm import errors, program

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import NetworkError, require
-from schedlang.instructions.user_code import raised_at
-from schedlang.networks.convention import Fixed, TorchConvention, as_numpy, inputs_and_outputs
+from schedlang.instructions.instruction import raised_at
+from schedlang.networks.convention import Fixed, TorchConvention, inputs_and_outputs
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.printed import first_line
-from schedlang.tvm.frontends.torch_arguments import Hopeless
-from schedlang.tvm.frontends.torch_graph import (
+from schedlang.targets.deployment.tensor_arguments import as_numpy
+from schedlang.tvm.relax.front_ends import (
     FailedOperator,
     graph_to_relax,
     operator_name,
@@ -35,6 +35,7 @@ from schedlang.tvm.frontends.torch_graph import (
     unsupported,
 )
 from schedlang.tvm.relax.lowering import lower
+from schedlang.tvm.relax.torch_arguments import Hopeless
 from schedlang.workloads.wrong_kind import not_a_network
 
 # -- The network of a module ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from schedlang.notebook.markup import card, clipped, code, folded, join, line, t
 from schedlang.notebook.traces import lines_of
 from schedlang.printed import count_text
 from schedlang.report.numbers import latency_text, moment_text, p_text
-from schedlang.tuning.lookup.match import Match
+from schedlang.tuning.kernels.match import Match
 from schedlang.tuning.result import Best
 
 # -- The best program of a run, or the match of a look-up: its latency, its origin, its schedule.

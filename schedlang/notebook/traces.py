@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from schedlang.formats.python import decision_text, statements
 from schedlang.instructions.instruction import Instruction
+from schedlang.interpreters.python import decision_text, statements
 from schedlang.language.schedule import Trace
 from schedlang.notebook.markup import card, clipped, code, folded, line, table
 from schedlang.printed import count_text

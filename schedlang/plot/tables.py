@@ -14,7 +14,7 @@ from schedlang.database.programs import workload_of
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Rejections
 from schedlang.errors import SchedlangError, TargetError
-from schedlang.formats.document import stored_decisions, stored_modules
+from schedlang.interpreters.document import stored_decisions, stored_modules
 from schedlang.measurement.finals import Interval, mann_whitney, median_interval
 from schedlang.targets import Target
 from schedlang.targets.roofline import RooflineBound, peak_of, roofline_of

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from schedlang.errors import ConstraintError, SpaceError
 from schedlang.instructions.choices import MAX_REDRAWS, Path
-from schedlang.language.replay import resample
-from schedlang.language.schedule import Schedule, Trace
+from schedlang.language.schedule import Schedule, Trace, resample
 from schedlang.printed import html_method
 from schedlang.spaces.visit import describe_failure
 

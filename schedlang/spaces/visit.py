@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import ConstraintError, InstructionError, SpaceError
-from schedlang.formats.definitions import is_ours
 from schedlang.instructions.handles import BlockRV
-from schedlang.instructions.user_code import raised_at
+from schedlang.instructions.instruction import raised_at
+from schedlang.interpreters.definitions import is_ours
 from schedlang.language.schedule import Schedule
 from schedlang.printed import first_line
 

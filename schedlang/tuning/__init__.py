@@ -10,20 +10,14 @@ if TYPE_CHECKING:
     from schedlang.search import SEARCHES
     from schedlang.targets import Target, load, measurer
     from schedlang.tuning import stop
-    from schedlang.tuning.defaults import default_schedule
     from schedlang.tuning.explaining import Explanation, explain
     from schedlang.tuning.failures import FailureExplanation, explain_failure
     from schedlang.tuning.hosts import Hosts, HostWarning, RayExecutor
+    from schedlang.tuning.kernels.defaults import default_schedule
+    from schedlang.tuning.kernels.frozen import Frozen, freeze
+    from schedlang.tuning.kernels.ladder import PackingWarning, UntunedWarning, apply, best
+    from schedlang.tuning.kernels.match import Match
     from schedlang.tuning.leaderboard import Trial
-    from schedlang.tuning.lookup import (
-        Frozen,
-        Match,
-        PackingWarning,
-        UntunedWarning,
-        apply,
-        best,
-        freeze,
-    )
     from schedlang.tuning.options import BATCH
     from schedlang.tuning.result import TuneResult
     from schedlang.tuning.session import InterruptedWarning

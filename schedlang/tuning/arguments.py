@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
-from schedlang.errors import SchedlangError, SpaceError, TargetError
-from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
-from schedlang.measurement.problem import Problem
+from schedlang.errors import SchedlangError, SpaceError
 from schedlang.measurement.protocol import check_method, check_values
 from schedlang.search import MakeStrategy, Proposal, Strategy, make_search
 from schedlang.spaces.module import Module
@@ -137,43 +134,3 @@ def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -
         except SchedlangError:
             given = vars(search)
     return [given, type(strategy), strategy.name, dict(strategy.settings)]
-
-
-def own_problem(measurer: SupportsMeasure | None) -> Problem | None:
-    """Return how a measurer verifies results by its own settings; None if it does not say."""
-    found = getattr(measurer, "problem", None)
-    return found if isinstance(found, Problem) else None
-
-
-def describe_problem(problem: Problem) -> dict[str, str]:
-    """Return how results are verified, for records; empty for the default.
-
-    Equal digests under ``"verification"`` mean the same inputs, tolerance and reference.
-    """
-    said = problem.describe()
-    return said and {**said, "verification": identity(*problem.given().items())}
-
-
-def measurer_identity(measurer: SupportsMeasure | None) -> object:
-    """Return an identity of a measurer: class and key, which say whether latencies compare.
-
-    A kept one is no other than the target's own.
-    """
-    if measurer is None or getattr(measurer, "kept", False):
-        return None
-    return [type(measurer), as_measurer(measurer).key]
-
-
-def reserve_measurer(measurer: SupportsMeasure, target_key: str, stack: ExitStack) -> Measurer:
-    """Return a measurer that was given, reserved until the stack is closed where it is kept.
-
-    TargetError where another call has it, or it was made for another target.
-    """
-    given = as_measurer(measurer)
-    if given.kept and given.kept_for != target_key:
-        raise TargetError(
-            f"the measurer was made for the target {given.kept_for!r}, and the call is for "
-            f"{target_key!r}: make one for that, or give the call target=..."
-        )
-    stack.enter_context(given.reserved())
-    return given

@@ -17,16 +17,15 @@ from schedlang.database import Database, Record
 from schedlang.database.opening import opened_for_reading
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
-from schedlang.formats.python import statement
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Macro
-from schedlang.instructions.line import block_of
+from schedlang.interpreters.python import statement
+from schedlang.interpreters.replay import block_of
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer, Status, SupportsMeasure
 from schedlang.measurement.measurer import bind_to_call
 from schedlang.measurement.problem import ComputeReference, GivenTolerance, Inputs, Problem
 from schedlang.targets import Target, as_target
-from schedlang.tuning.arguments import describe_problem, own_problem, reserve_measurer
 from schedlang.tuning.failing_prefix import (
     INVALID,
     LATE,
@@ -35,6 +34,7 @@ from schedlang.tuning.failing_prefix import (
     Prefixes,
     Suspect,
 )
+from schedlang.tuning.measuring import describe_problem, own_problem, reserve_measurer
 from schedlang.tuning.records import verification_of
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.formats.definitions import is_ours, public_module
+from schedlang.interpreters.definitions import is_ours, public_module
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import toolchain_key

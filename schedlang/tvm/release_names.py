@@ -75,7 +75,7 @@ NAMES = (
     _Name("tvm.tirx.analysis:_ffi_api", "variables that an expression leaves free", "values.py"),
     _Name("tvm.tirx.build:split_host_device_mods", "a GPU's part of a program", "codegen/cuda.py"),
     _Name("tvm.tirx.build:tir_to_runtime", "code of both parts", "codegen/cuda.py"),
-    _Name("tvm.tirx:compilation_pipeline", "lowering, pass by pass", "codegen/cpu_passes.py"),
+    _Name("tvm.tirx:compilation_pipeline", "lowering, pass by pass", "codegen/pipeline.py"),
     _Name("tvm.runtime:Tensor._create_view", "another shape of memory", "codegen/runtime.py"),
     _Name("tvm.runtime:Tensor.__chandle__", "the memory of a tensor's head", "codegen/runtime.py"),
     _Name(
@@ -88,14 +88,14 @@ NAMES = (
     _Name(
         "tvm.relax.frontend.onnx.onnx_frontend:_get_convert_map",
         "the operators that TVM reads from ONNX",
-        "frontends/relax_modules.py",
+        "relax/front_ends.py",
         "onnx",
     ),
     _Name(
         "tvm.relax.frontend.torch.exported_program_translator:ExportedProgramImporter"
         "._retrieve_args",
         "a call's arguments as Relax expressions",
-        "frontends/torch_arguments.py",
+        "relax/torch_arguments.py",
         "torch",
     ),
     _Name(

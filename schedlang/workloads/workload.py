@@ -9,13 +9,13 @@ from weakref import WeakValueDictionary
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.tvm.analysis.work import estimate_flops, operand_bits
-from schedlang.tvm.data_flow.roles import (
+from schedlang.tvm.analysis.roles import (
     parameter_roles,
     refused_outputs,
     uninitialised_results,
     uninitialised_updates,
 )
+from schedlang.tvm.analysis.work import estimate_flops, operand_bits
 from schedlang.tvm.packing import weight_positions, with_weights
 from schedlang.tvm.program import OUTPUTS, stated_outputs, with_stated_outputs
 from schedlang.tvm.program_text import without_positions

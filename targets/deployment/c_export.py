@@ -25,7 +25,7 @@ from schedlang.targets.deployment.c_interface import Dispatch
 from schedlang.targets.deployment.library import check_destination
 from schedlang.targets.deployment.signature import Manifest, Signature
 from schedlang.targets.errors import BuildError, LibraryError, describe
-from schedlang.tvm.codegen.library import (
+from schedlang.tvm.codegen.compiler import (
     ENTRY_PREFIX,
     run_time_functions,
     write_objects,
@@ -33,8 +33,7 @@ from schedlang.tvm.codegen.library import (
 )
 
 if TYPE_CHECKING:
-    from schedlang.tvm.codegen.compiler import CompiledCode
-    from schedlang.tvm.codegen.library import LoadedCode
+    from schedlang.tvm.codegen.compiler import CompiledCode, LoadedCode
 
 
 # -- The C compiler and linker, and what they make of object files --------------------------------

@@ -25,7 +25,7 @@ from schedlang.targets.deployment.signature import (
 )
 from schedlang.targets.errors import LibraryError, describe
 from schedlang.tvm.codegen import runtime
-from schedlang.tvm.codegen.library import ENTRY_PREFIX, element_type, open_once
+from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, element_type, open_once
 
 # -- Names and types in C -------------------------------------------------------------------------
 

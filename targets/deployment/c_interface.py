@@ -17,9 +17,9 @@ from schedlang.targets.deployment.c_functions import (
     declared_code,
     parameter_names,
 )
-from schedlang.tvm.codegen.library import element_type
-from schedlang.tvm.symbolic import Served
-from schedlang.tvm.symbolic.fitting import Formula
+from schedlang.tvm.codegen.compiler import element_type
+from schedlang.tvm.served_extents import Served
+from schedlang.tvm.symbolic_program import Formula
 
 # -- Header and source ----------------------------------------------------------------------------
 

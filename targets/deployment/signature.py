@@ -16,9 +16,9 @@ from schedlang.codec import CodecError, Stored, decode, encode
 from schedlang.files import Document
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen, program
-from schedlang.tvm.data_flow.roles import parameter_roles
+from schedlang.tvm.analysis.roles import parameter_roles
 from schedlang.tvm.program import stated_outputs
-from schedlang.tvm.symbolic import Served, served_of
+from schedlang.tvm.served_extents import Served, served_of
 from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:

@@ -17,17 +17,16 @@ from schedlang.targets.measure.reached_branches import Changes
 from schedlang.targets.measure.reference import Reference, from_bytes
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
-from schedlang.tvm.analysis.window import count_steps
-from schedlang.tvm.data_flow.characters import (
+from schedlang.tvm.analysis.characters import (
     is_polynomial,
     jumps,
     oscillates,
     sums_narrowly,
     widened,
 )
-from schedlang.tvm.data_flow.index_ranges import IntegerUses, integer_uses
-from schedlang.tvm.data_flow.outputs import never_rounded
-from schedlang.tvm.data_flow.value_room import ValueRoom, value_room
+from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
+from schedlang.tvm.analysis.partial_results import count_steps, never_rounded
+from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from schedlang.codec import Stored
 from schedlang.targets.measure.input_values import KINDS
-from schedlang.tvm.analysis.window import count_steps
-from schedlang.tvm.data_flow.characters import extremes_of, is_whole
-from schedlang.tvm.data_flow.outputs import never_rounded
-from schedlang.tvm.data_flow.value_room import has_room_beyond
+from schedlang.tvm.analysis.characters import extremes_of, is_whole
+from schedlang.tvm.analysis.partial_results import count_steps, never_rounded
+from schedlang.tvm.analysis.value_room import has_room_beyond
 from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Argument, Workload
 

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from schedlang.targets.measure.numerics import Array
-from schedlang.tvm.data_flow.value_room import BITS_BEYOND
+from schedlang.tvm.analysis.value_room import BITS_BEYOND
 from schedlang.workloads.workload import Argument
 
 # -- Many magnitudes, and numbers that programs treat in a special way ----------------------------

@@ -32,8 +32,8 @@ from schedlang.targets.measure.draws import (
 )
 from schedlang.targets.measure.input_values import alternating, levels, one_sided, truth_values
 from schedlang.targets.measure.numerics import Array
-from schedlang.tvm.data_flow.index_ranges import IntegerUses, ValueRange
-from schedlang.tvm.data_flow.value_room import SMALL_BITS, ValueRoom
+from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange
+from schedlang.tvm.analysis.value_room import SMALL_BITS, ValueRoom
 from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Argument
 

@@ -17,10 +17,9 @@ import ml_dtypes
 import numpy as np
 
 from schedlang.measurement.problem import Tolerance, Tolerances
-from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.analysis.flow import Flow, Rounding
+from schedlang.tvm.analysis.partial_results import SelectionProgram, count_steps, output_flows
 from schedlang.tvm.codegen import compile_for_host
-from schedlang.tvm.data_flow.flow import Flow, Rounding
-from schedlang.tvm.data_flow.outputs import SelectionProgram, output_flows
 from schedlang.tvm.values import is_floating
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ import numpy as np
 from schedlang.targets.measure.draws import MANY_STEPS, InputDraw, further_draws
 from schedlang.targets.measure.input_values import PERIOD
 from schedlang.targets.measure.numerics import Array
-from schedlang.tvm.analysis.window import count_steps, window_of
+from schedlang.tvm.analysis.branches import Branch, branches_of, record_branches
+from schedlang.tvm.analysis.characters import thresholds_of
+from schedlang.tvm.analysis.flow import changeable
+from schedlang.tvm.analysis.partial_results import count_steps, window_of
+from schedlang.tvm.analysis.value_room import ValueRoom
 from schedlang.tvm.codegen import compile_for_host
-from schedlang.tvm.data_flow.branches import Branch, branches_of, record_branches
-from schedlang.tvm.data_flow.flow import changeable
-from schedlang.tvm.data_flow.thresholds import thresholds_of
-from schedlang.tvm.data_flow.value_room import ValueRoom
 from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Argument
 

@@ -15,7 +15,7 @@ from schedlang.database import Database, merge, open_database
 from schedlang.database.programs import put_program
 from schedlang.errors import DatabaseError
 from schedlang.metaschedule import as_tvm_database, export_json
-from schedlang.tuning.session.warm_start import WarmStart
+from schedlang.tuning.kernels.warm_start import WarmStart
 from schedlang.tvm.program import as_main, structurally_equal, to_json
 from schedlang.tvm.stored_program import read_stored_program
 from tests.database import user_programs

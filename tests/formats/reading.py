@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from schedlang.errors import InvalidTrace, TraceFormatError
-from schedlang.language.replay import replay, resample
-from schedlang.language.schedule import Schedule, Trace
+from schedlang.language.schedule import Schedule, Trace, replay, resample
 from schedlang.workloads.workload import Workload
 
 

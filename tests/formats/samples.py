@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import schedlang as sl
-from schedlang.tvm.codegen.library import find_text
+from schedlang.tvm.codegen.compiler import find_text
 from tests.database.old_runs import RUNS, Hashed, played, target
 from tests.lab.made_up_space import made_up
 from tests.spaces.partial_spaces import SPACES, WORKLOAD

@@ -8,8 +8,8 @@ import pkgutil
 import pytest
 
 import schedlang.modules
-from schedlang.formats.definitions import is_ours, public_module
 from schedlang.instructions.instruction import KINDS, InstructionKind
+from schedlang.interpreters.definitions import is_ours, public_module
 
 
 def functions() -> list[InstructionKind]:

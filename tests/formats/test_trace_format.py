@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedlang.formats.document import MAX_BYTES, MAX_DEPTH
-from schedlang.formats.stored_trace import SCHEMA
+from schedlang.interpreters.document import MAX_BYTES, MAX_DEPTH
+from schedlang.interpreters.stored_trace import SCHEMA
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.modules import unroll_tile
 from schedlang.tvm.program import structurally_equal

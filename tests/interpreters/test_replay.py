@@ -10,8 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import InvalidTrace, SpaceError
 from schedlang.interpreters.replay import Change
-from schedlang.language.replay import assess, replay, resample
-from schedlang.language.schedule import Schedule, Trace
+from schedlang.language.schedule import Schedule, Trace, assess, replay, resample
 from schedlang.tvm.program import structurally_equal
 from tests.language.programs import SPACE, convolution, everything, product
 

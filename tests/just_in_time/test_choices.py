@@ -78,7 +78,7 @@ def test_without_a_budget_nothing_is_tuned_or_measured(
         raise AssertionError("it measures")
 
     monkeypatch.setattr("schedlang.targets.cpu.target.CPUTarget.measurer", refuse)
-    monkeypatch.setattr("schedlang.tuning.lookup.look_up.transfer", refuse)
+    monkeypatch.setattr("schedlang.tuning.kernels.ladder.race", refuse)
     missing = tmp_path / "missing.db"
     with_file = f"default schedule, not measured; {tuned} has no record of it"
     without = f"default schedule, not measured; there is no file {missing}"

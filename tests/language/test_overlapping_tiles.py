@@ -12,10 +12,10 @@ import tvm_ffi
 from tvm.script import from_source
 
 import schedlang as sl
-from schedlang.formats.stored_trace import same_steps
+from schedlang.interpreters.stored_trace import same_steps
 from schedlang.tvm import program
 from schedlang.tvm.analysis.races import determinism
-from schedlang.tvm.codegen import cpu_passes
+from schedlang.tvm.codegen import pipeline as cpu_pipeline
 from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
 from schedlang.tvm.schedule.last_tiles import with_dense_tiles, with_overlapping_tiles
 
@@ -66,7 +66,7 @@ def run(mod: Any) -> np.ndarray[Any, Any]:
 def lowered(mod: Any, pipeline: Any) -> Any:
     """What the passes of a pipeline make of a program, its statements about alignment aside."""
     func = pipeline(tvm_bound(mod))[program.MAIN]
-    return cpu_passes._assume_no_alignment(func, None, None).body
+    return cpu_pipeline._assume_no_alignment(func, None, None).body
 
 
 def tvm_bound(mod: Any) -> Any:
@@ -89,7 +89,7 @@ def test_it_is_in_the_trace_and_in_the_program() -> None:
 def test_code_generation_changes_no_loops(sch: sl.Schedule) -> None:
     """What we lower is what TVM's own pipeline lowers of the program that is shown."""
     mod = written_for_tvm(sch.mod)
-    ours, theirs = (lowered(mod, one()[0]) for one in (cpu_passes._pipeline, default_pipeline))
+    ours, theirs = (lowered(mod, one()[0]) for one in (cpu_pipeline._pipeline, default_pipeline))
     assert tvm_ffi.structural_equal(ours, theirs, map_free_vars=True)
 
 

@@ -18,7 +18,7 @@ from schedlang.modules import (
 )
 from schedlang.spaces.space import Space
 from schedlang.targets.measure.inputs import poison, random_inputs
-from schedlang.tvm.data_flow.outputs import output_flows
+from schedlang.tvm.analysis.partial_results import output_flows
 from schedlang.workloads.workload import Workload
 
 Array = np.ndarray[Any, Any]

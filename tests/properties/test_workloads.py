@@ -9,8 +9,7 @@ import pytest
 
 from schedlang import workloads
 from schedlang.errors import InvalidTrace
-from schedlang.language.replay import replay, resample
-from schedlang.language.schedule import Schedule, Trace
+from schedlang.language.schedule import Schedule, Trace, replay, resample
 from schedlang.tvm.program import structural_key, structurally_equal
 from schedlang.workloads.workload import Workload
 from tests.properties.programs import SMALL, SPACE, assert_same_numbers, small

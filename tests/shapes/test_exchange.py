@@ -11,8 +11,10 @@ import schedlang as sl
 from schedlang.database.programs import put_program
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
-from schedlang.shapes.scheduler import BestKnown, Exchange, Expectation
-from schedlang.tuning.lookup.relatives import racing
+from schedlang.measurement.problem import Problem
+from schedlang.shapes.plan import Exchange, Expectation
+from schedlang.shapes.ranges import BestKnown
+from schedlang.tuning.measuring import Measuring
 
 TARGET = sl.Target("cpu", cores=2)
 ROWS = (16, 24, 32)
@@ -48,7 +50,7 @@ def test_a_shape_that_is_behind_takes_what_is_fast_for_its_neighbours(tuned: sl.
     bound: list[sl.Workload] = []
     before = len(tuned.query())
     with ExitStack() as stack:
-        measuring = racing(TARGET, stack)
+        measuring = Measuring(None, TARGET, Problem(verify="all"), stack)
 
         def bind(workload: sl.Workload) -> Measurer:
             bound.append(workload)

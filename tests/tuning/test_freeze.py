@@ -56,7 +56,7 @@ def test_what_it_lacks_fails_by_name(tuned: Path) -> None:
 
 def test_another_toolchain_fails_by_name(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = frozen(tuned)
-    monkeypatch.setattr("schedlang.tuning.lookup.match.toolchain_key", lambda: "another one")
+    monkeypatch.setattr("schedlang.tuning.kernels.rungs.toolchain_key", lambda: "another one")
     with pytest.raises(DatabaseError, match="with another one: its winner is of"):
         sl.best(MATMUL, database=made)
 

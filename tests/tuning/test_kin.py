@@ -10,8 +10,9 @@ import schedlang as sl
 from schedlang.database import Database
 from schedlang.database.programs import put_program
 from schedlang.search import CoordinateDescent
+from schedlang.tuning.kernels.rungs import nearest_kin
+from schedlang.tuning.kernels.warm_start import WarmStart
 from schedlang.tuning.records import blank_record
-from schedlang.tuning.session.warm_start import WarmStart, nearest_kin
 from tests.crash.tuner import Replayed
 from tests.metaschedule.records import TARGET, record_of
 

@@ -11,10 +11,10 @@ import pytest
 
 import schedlang as sl
 from schedlang.language.schedule import Schedule
-from schedlang.search.coordinate_descent.models import origin
+from schedlang.search.coordinate_models import origin
 from schedlang.targets import CPUTarget
-from schedlang.tuning import defaults as many
-from schedlang.tuning.defaults import Helper, described
+from schedlang.tuning.kernels import defaults as many
+from schedlang.tuning.kernels.defaults import Helper, described
 from schedlang.workloads.workload import Workload
 
 TARGET = CPUTarget("cpu", cores=2)

@@ -13,7 +13,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.problem import Problem
 from schedlang.search import Random
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.session import Measuring
+from schedlang.tuning.measuring import Measuring
 
 A, B = small_workload(), sl.workloads.matmul(16, 32, 8)
 

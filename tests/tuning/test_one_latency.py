@@ -23,12 +23,12 @@ from schedlang.database import (
 from schedlang.database.past_runs import outcome_of
 from schedlang.errors import NoLatencyError
 from schedlang.measurement import Status, describe_latency
-from schedlang.networks.compiled.function_programs import recorded
+from schedlang.networks.function_programs import chosen
 from schedlang.report import compare
 from schedlang.report.facts import Context, tiles
 from schedlang.report.numbers import latency_text
 from schedlang.tuning import read_result
-from schedlang.tuning.lookup import LookUp
+from schedlang.tuning.kernels.ladder import Ladder
 from tests.cli.calling import call, document
 from tests.tuning.scripted import Scripted
 from tests.tuning.test_reading import SPACE, WORKLOAD
@@ -97,8 +97,8 @@ def test_the_latency_of_the_finals_is_everywhere(tuned: tuple[Path, sl.TuneResul
 def test_a_network_takes_the_latency_of_the_finals(tuned: tuple[Path, sl.TuneResult]) -> None:
     file, result = tuned
     with ExitStack() as stack:
-        look_up = LookUp(file, sl.Target("cpu"), stack, similar=False)
-        [first, *_] = recorded(WORKLOAD, WORKLOAD.func, look_up)
+        ladder = Ladder(file, sl.Target("cpu"), stack, similar=False)
+        [first, *_] = chosen(WORKLOAD, WORKLOAD.func, ladder, "recorded")
     assert (first.latency, first.record) == (result.best.latency, result.best.record)
 
 

@@ -15,11 +15,11 @@ from schedlang.database import open_database
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.problem import Problem
-from schedlang.tuning.arguments import describe_problem
 from schedlang.tuning.identity import identity
+from schedlang.tuning.kernels.warm_start import MeasurementCache
 from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.measuring import describe_problem
 from schedlang.tuning.records import blank_record
-from schedlang.tuning.session.warm_start import MeasurementCache
 
 WORKLOAD = sl.workloads.matmul(16, 16, 16)
 EYE = np.eye(16, dtype="float32")

@@ -19,8 +19,8 @@ from schedlang.errors import SchedlangError
 from schedlang.metaschedule import as_tvm_database, export_json
 from schedlang.search.cost_model import pretrain
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tuning.lookup.relatives import leads
-from schedlang.tuning.session.warm_start import suggestions
+from schedlang.tuning.kernels.rungs import Rungs
+from schedlang.tuning.kernels.warm_start import suggestions
 from schedlang.tvm.program import structurally_equal
 from tests.database.plausible import make_record
 from tests.tuning.scripted import Scripted
@@ -242,7 +242,7 @@ def test_a_schedule_that_is_slower_than_none_is_not_tried_on_similar_programs(
             measurer=Scripted(latencies, REFERENCE),
             remeasure=True,
         )
-        given = leads(other, sl.Target("cpu"), database, Unreadable())
+        given = Rungs(database, sl.Target("cpu"), Unreadable()).nearest(other)
         assert len(given) == tried
 
 

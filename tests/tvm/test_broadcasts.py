@@ -10,7 +10,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
 from schedlang.targets import Target, build_callable
-from schedlang.tvm.codegen.cpu_passes import WITHOUT_STORED_BROADCASTS
+from schedlang.tvm.codegen.pipeline import WITHOUT_STORED_BROADCASTS
 from schedlang.tvm.program import as_main
 from tests.targets.programs import from_body
 

@@ -13,7 +13,7 @@ import schedlang as sl
 from schedlang import errors
 from schedlang.targets import BuildError, build_callable
 from schedlang.tvm.analysis.enumeration import Uncountable
-from schedlang.tvm.data_flow.inverse_bounds import NoBounds
+from schedlang.tvm.analysis.inverse_bounds import NoBounds
 from schedlang.tvm.errors import meaning_of
 from schedlang.tvm.graph_terms import Unencodable
 from schedlang.workloads import from_te

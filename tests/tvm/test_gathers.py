@@ -16,7 +16,7 @@ from schedlang.targets import Target, build_callable
 from schedlang.targets.kinds import code_generator
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.compiler import code_size, compile_functions, fitting_options
-from schedlang.tvm.codegen.cpu_passes import lower
+from schedlang.tvm.codegen.pipeline import lower
 from schedlang.tvm.program import as_main
 
 WITHOUT_SLP = "-vectorize-slp=false"

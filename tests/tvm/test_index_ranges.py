@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedlang.tvm.data_flow.index_ranges import integer_uses
+from schedlang.tvm.analysis.index_ranges import integer_uses
 from schedlang.workloads import from_script, matmul
 from schedlang.workloads.workload import Workload
 

@@ -9,7 +9,7 @@ import pytest
 import schedlang as sl
 from schedlang.language.schedule import Schedule
 from schedlang.targets import CPUTarget
-from schedlang.tvm.codegen.cpu_passes import WITHOUT_LOCAL_SCOPE
+from schedlang.tvm.codegen.pipeline import WITHOUT_LOCAL_SCOPE
 from tests.modules.cpu.test_odd_programs import assert_right
 from tests.modules.users_kernels import sort_rows
 

@@ -8,11 +8,11 @@ import pytest
 from schedlang import workloads
 from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.learning import learn_windows
 from schedlang.targets.measure.reference import learn_reference
-from schedlang.tvm.analysis.window import count_steps, window_of
+from schedlang.tvm.analysis.partial_results import count_steps, window_of
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads import from_script
 from schedlang.workloads.workload import Workload

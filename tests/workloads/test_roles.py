@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.data_flow.roles import parameter_roles
+from schedlang.tvm.analysis.roles import parameter_roles
 from schedlang.tvm.program import stated_outputs
 from schedlang.tvm.schedule import new_schedule
 from schedlang.workloads import from_prim_func, from_script, matmul

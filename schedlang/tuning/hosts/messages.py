@@ -21,7 +21,7 @@ from schedlang.database.parts import RunPart, records_from_json
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run, is_readable, mentioned
 from schedlang.errors import DatabaseError, HostError
-from schedlang.formats.stored_trace import BEGINNING
+from schedlang.interpreters.stored_trace import BEGINNING
 from schedlang.measurement.clock import WORKERS_OF_A_HOST
 from schedlang.tuning.hosts.frames import deflate, inflate, pack, printable, unpack
 from schedlang.tuning.session.ending import Ending

@@ -1,12 +1,11 @@
 """A call of ``tune`` or ``tune_network``: one task or several, one budget and one measurer."""
 
-from schedlang.tuning.session.call import Call, InterruptedWarning, Measuring, Unfinished
+from schedlang.tuning.session.call import Call, InterruptedWarning, Unfinished
 from schedlang.tuning.session.task_run import Slice, TaskRun, TunedTask
 
 __all__ = [
     "Call",
     "InterruptedWarning",
-    "Measuring",
     "Slice",
     "TunedTask",
     "TaskRun",

@@ -1,8 +1,7 @@
-"""A call of ``tune`` or ``tune_network``: its arguments, its measurer, and what is left if it ends.
+"""A call of ``tune`` or ``tune_network``: its arguments, and what is left if it ends.
 
-``Call`` has the checked arguments and what the runs of its tasks share. ``Measuring`` is its
-measurer: one that was given, or the target's own. ``Unfinished`` keeps the result so far when
-Ctrl-C or an error ends the call.
+``Call`` has the checked arguments and what the runs of its tasks share. ``Unfinished`` keeps the
+result so far when Ctrl-C or an error ends the call.
 """
 
 from __future__ import annotations
@@ -16,17 +15,14 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from schedlang.database import Database, Record, opened_database
 from schedlang.database.run import check_notes, check_tags
 from schedlang.errors import is_interrupt, ordinary
-from schedlang.measurement import SupportsMeasure
 from schedlang.measurement.clock import clock_of
-from schedlang.measurement.measurer import Measurer, bind_to_call
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.printed import first_line
-from schedlang.targets import Target, as_target
+from schedlang.targets import as_target
 from schedlang.targets.measure.problem_values import check_problem
-from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.targets.roofline import roofline_of
-from schedlang.tuning.arguments import measurer_identity, own_problem, reserve_measurer
 from schedlang.tuning.budget import Budget
+from schedlang.tuning.measuring import Measuring
 from schedlang.tuning.options import Option, check_values
 from schedlang.tuning.session.callbacks import Steps
 from schedlang.tuning.session.ending import Ending
@@ -147,96 +143,6 @@ class Call:
         elif only is not None:
             self.measuring.on(only)
         self.database = stack.enter_context(opened_database(self.stored_in))
-
-
-# -- The measurer of a session --------------------------------------------------------------------
-
-
-class Measuring:
-    """Measures one task after the other; the target's own measurer starts when it is first used.
-
-    Parameters
-    ----------
-    measurer: the one that was given, which stays open; None for the target's own.
-    target: of the session.
-    problem: how results are verified. ValueError where a measurer is given that keeps its own.
-    stack: closes the target's own measurer, and ends the reservation of one that is kept.
-
-    Attributes
-    ----------
-    as_said: whether results are verified as the call says: by the target's own measurer, or by one
-        that is kept between calls. Any other verifies by its own settings.
-    problem: how results are verified.
-    verified: which records may win: those with compared results, unless False; False as well with
-        a measurer that does not say whether it compares them.
-    identity: of the measurer, for that of a run; None for the target's own.
-    machine_key: what records name as their machine.
-    """
-
-    def __init__(
-        self,
-        measurer: SupportsMeasure | None,
-        target: Target,
-        problem: Problem,
-        stack: ExitStack,
-    ) -> None:
-        self._measurer: Measurer | None = None
-        self._target, self._stack = target, stack
-        self._bound: Workload | None = None
-        self._earlier: Mapping[str, float] = {}
-        self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
-        if measurer is not None:
-            if problem.given() and not self.as_said:
-                names = " and ".join(problem.given())
-                raise ValueError(
-                    f"{names}: the measurer that is given keeps its own settings; give them to "
-                    f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
-                )
-            self._measurer = reserve_measurer(measurer, target.key, stack)
-            self._earlier = dict(self._measurer.seconds)
-        own = problem if self.as_said else own_problem(self._measurer)
-        self.problem = own or Problem()
-        self.verified: Verify = False if own is None else own.verify
-        self.identity = measurer_identity(measurer)
-        own_key = "" if self._measurer is None else self._measurer.machine_key
-        self.machine_key = own_key or target.key
-
-    def started(self, workload: Workload) -> Measurer:
-        """Return the measurer; the target's own starts with ``workload`` where it has not yet."""
-        if self._measurer is None:
-            made = self._target.measurer(workload, **self.problem.settings())
-            self._measurer = self._stack.enter_context(made)
-            self._bound = workload
-        return self._measurer
-
-    def on(self, workload: Workload, problem: Problem | None = None) -> Measurer:
-        """Return the measurer, which measures candidates of ``workload`` from now on.
-
-        ``problem`` says for this workload alone how results are verified.
-        """
-        measurer = self.started(workload)
-        if workload is not self._bound or problem is not None:
-            self._bound = None  # a measurer that refuses one may have left the one before
-            if self.as_said and isinstance(measurer, PooledMeasurer):
-                measurer.bind(workload, problem or self.problem)
-            else:
-                bind_to_call(measurer, workload, problem or self.problem)
-            self._bound = workload if problem is None else None
-        return measurer
-
-    def lend(self, measurer: Measurer) -> None:
-        """Measure with this one, which measures as the target's own would: on hosts."""
-        self._measurer, self._bound = measurer, None
-
-    def unbind(self) -> None:
-        """Forget what the measurer is bound to: others have used it meanwhile."""
-        self._bound = None
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Wall time of the measurer's activities in this session, by name."""
-        spent = {} if self._measurer is None else self._measurer.seconds
-        return {name: spent[name] - self._earlier.get(name, 0.0) for name in spent}
 
 
 # -- What is left of a session that Ctrl-C or an error ends ---------------------------------------

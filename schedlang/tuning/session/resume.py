@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from schedlang.database import Ask, Record
 from schedlang.database.programs import replayed
 from schedlang.errors import InvalidTrace, SchedlangError, TraceFormatError
-from schedlang.formats.stored_trace import same_steps
+from schedlang.interpreters.stored_trace import same_steps
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.tuning.identity import identity
+from schedlang.tuning.kernels.warm_start import WarmStart
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
 from schedlang.tuning.session.journal import Diverged, Journal, new_run, open_journal, release_kept
-from schedlang.tuning.session.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
 __all__ = [

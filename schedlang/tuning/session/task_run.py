@@ -15,10 +15,12 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement.measurer import DEFAULT_ID
 from schedlang.search import MakeStrategy, Proposal, Strategy
 from schedlang.spaces.space import Space
-from schedlang.tuning.arguments import describe_problem, search_identity
+from schedlang.tuning.arguments import search_identity
 from schedlang.tuning.budget import batch_for, before_the_end
 from schedlang.tuning.identity import identity
+from schedlang.tuning.kernels.warm_start import WarmStart
 from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.measuring import describe_problem
 from schedlang.tuning.options import identifying
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
@@ -36,7 +38,6 @@ from schedlang.tuning.session.resume import (
     resume,
 )
 from schedlang.tuning.session.run import FINALS_SECONDS, TuningRun
-from schedlang.tuning.session.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
 

@@ -13,7 +13,7 @@ from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.tuning.arguments import as_strategy
-from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.kernels.defaults import default_schedule
 from schedlang.tuning.session.task_run import TunedTask
 from schedlang.workloads.workload import Workload
 

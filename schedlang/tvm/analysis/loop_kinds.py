@@ -29,7 +29,7 @@ from schedlang.tvm.schedule import (
 )
 from schedlang.tvm.schedule import primitives as _primitives
 from schedlang.tvm.schedule.ffi import path_to, replace
-from schedlang.tvm.schedule.guarded import may_do_more
+from schedlang.tvm.schedule.iterator_maps import may_do_more
 from schedlang.tvm.statements import changed_loop
 from schedlang.tvm.values import constant, found_in, holds
 

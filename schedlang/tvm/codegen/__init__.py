@@ -1,6 +1,8 @@
 """TVM's code generator and run time."""
 
 from schedlang.tvm.codegen.compiler import (
+    ARCHIVE_SUFFIX,
+    SHARED_SUFFIXES,
     CodeGenerator,
     CompilerTarget,
     assembly,
@@ -8,24 +10,20 @@ from schedlang.tvm.codegen.compiler import (
     compile_program,
     cpu_features,
     cpu_names,
+    find_text,
+    has_linker,
     host_cpu,
     host_triple,
     is_cpu,
+    link_archive,
     llvm_target,
     load_code,
+    load_library,
     target_attributes,
     target_json,
     toolchain,
     vector_bits,
     versions,
-)
-from schedlang.tvm.codegen.library import (
-    ARCHIVE_SUFFIX,
-    SHARED_SUFFIXES,
-    find_text,
-    has_linker,
-    link_archive,
-    load_library,
     write_library,
 )
 

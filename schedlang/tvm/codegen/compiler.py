@@ -1,4 +1,4 @@
-"""TVM's code generator for CPUs: targets, and compilation of one function or many.
+"""TVM's code generator for CPUs: targets, compilation of functions, and libraries of them.
 
 LLVM takes minutes for vectors whose elements are far from each other in memory: it makes an
 instruction of each element that is loaded or stored for itself. Its SLP vectoriser then looks for
@@ -9,22 +9,27 @@ makes blocks of up to 512 steps, of 64 elements each. See ``fitting_options``.
 from __future__ import annotations
 
 import json
+import os
+import re
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import IRModule, TensorLoad
 from tvm.runtime import Device, Executable, Module
-from tvm.target import Target
+from tvm.support import cc, tar
 from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 from tvm.tirx import Broadcast, BufferStore, Ramp
 
-from schedlang.tvm.codegen.cpu_passes import lower, pipeline_name
+from schedlang.files import replacing
+from schedlang.tvm.codegen.pipeline import lower, pipeline_name
 from schedlang.tvm.codegen.runtime import borrow_array, first_device
 from schedlang.tvm.program import MAIN, named_functions
 from schedlang.tvm.values import constant, found_in
@@ -80,7 +85,7 @@ def _apart(access: TensorLoad | BufferStore) -> int:
     return 0 if lanes == 1 or isinstance(index, Broadcast) else lanes
 
 
-CompilerTarget: TypeAlias = Target
+CompilerTarget: TypeAlias = TVMTarget
 """A machine as TVM's compiler describes it: kind, CPU, features and limits."""
 CompiledCode: TypeAlias = Executable
 """A compiled program that is not loaded yet: it can be loaded, or linked into a library."""
@@ -226,7 +231,7 @@ def assembly(executable: Executable) -> str:
     return str(executable.mod.inspect_source("asm"))
 
 
-def compile_functions(mod: IRModule, target: Target) -> Module | None:
+def compile_functions(mod: IRModule, target: TVMTarget) -> Module | None:
     """Compile the functions of ``mod`` for a CPU, as ``compile_program`` compiles each of them.
 
     The generated functions check no shapes, types or devices of their arguments. Returns a module
@@ -236,7 +241,7 @@ def compile_functions(mod: IRModule, target: Target) -> Module | None:
         return None
     with tvm.transform.PassContext(opt_level=3, config={"tirx.disable_assert": True}):
         lowered, pipeline = lower(mod, target)
-        groups: dict[str, tuple[Target, dict[Any, Any]]] = {}
+        groups: dict[str, tuple[TVMTarget, dict[Any, Any]]] = {}
         for name, func in lowered.functions.items():
             fitting = fitting_options(code_size(IRModule({name: func})), target)
             groups.setdefault(str(fitting), (fitting, {}))[1][name] = func
@@ -296,3 +301,139 @@ def compile_for_host(mod: IRModule, *, optimised: bool = True) -> Callable[..., 
         code(*map(borrow_array, arrays))
 
     return call
+
+
+# -- Shared libraries: writing one, finding its text, loading its functions -----------------------
+#
+# A library holds a text beside its functions; it is found without loading the library.
+
+Loaded = TypeVar("Loaded")
+LoadedCode: TypeAlias = Module
+"""Machine code in this process: functions by name, from a library or from the compiler."""
+
+ARCHIVE_SUFFIX = ".tar"
+SHARED_SUFFIXES = (".so", ".dylib", ".dll")
+SYMBOL = "schedlang_library"
+"""C's name of the text in a library: an array of characters that ends with a zero."""
+
+_MARK = b"schedlang library, 8 digits of length: "
+_loaded: dict[str, tuple[int, ...]] = {}
+
+
+def write_library(
+    executable: Executable | LoadedCode,
+    path: Path,
+    text: str = "",
+    source: Callable[[Path], tuple[str, list[str]]] | None = None,
+) -> None:
+    """Link ``executable`` into a shared library at ``path``; this needs a C compiler.
+
+    ``text`` is stored in it, for ``find_text``. ``source`` writes one more source file into a
+    folder, and returns its name and the compiler's options for it. The file appears when it is
+    complete: a process that has loaded an earlier one keeps that. With the suffix ``.tar`` the
+    linking is left to the machine that loads it.
+    """
+    with replacing(path, "the library") as linked:
+        addons = [write_text_source(text, linked.parent)] if text else []
+        options: list[str] = []
+        if source is not None:
+            file, options = source(linked.parent)
+            addons.append(file)
+        given = {"options": options} if options else {}
+        executable.export_library(str(linked), addons=addons or None, **given)
+
+
+def has_linker() -> bool:
+    """Tell whether TVM finds a compiler that links libraries, where it looks for one itself."""
+    return os.name != "posix" or cc.get_cc() is not None
+
+
+def write_text_source(text: str, folder: Path) -> str:
+    """Write a source file, in C and in C++, that puts a text into a library for ``find_text``."""
+    content = text.encode()
+    numbers = ",".join(map(str, _MARK + b"%08d " % len(content) + content))
+    # Compilers for C++ mangle the names of functions only, and hide those of constants only.
+    file = folder / f"{SYMBOL}.c"
+    file.write_text(f"char {SYMBOL}[] = {{{numbers},0}};\n")
+    return str(file)
+
+
+def find_text(path: Path) -> str | None:
+    """Return the text that ``write_library`` stored in the shared library; None if there is none.
+
+    This reads the file only: none of its code runs.
+    """
+    content = path.read_bytes()
+    found = re.search(re.escape(_MARK) + rb"(\d{8}) ", content)
+    if found is None:
+        return None
+    text = content[found.end() : found.end() + int(found[1])]
+    return text.decode() if len(text) == int(found[1]) else None
+
+
+def link_archive(path: Path, folder: Path) -> Path:
+    """Link the objects in the archive ``path`` to a shared library in ``folder``."""
+    objects = folder / "objects"
+    objects.mkdir()
+    tar.untar(str(path), str(objects))
+    linked = folder / f"{path.stem}.so"
+    cc.create_shared(str(linked), [str(file) for file in sorted(objects.iterdir())])
+    return linked
+
+
+def load_library(path: Path) -> LoadedCode:
+    """Load a shared library with TVM; it stays loaded until the process ends."""
+    return open_once(path, tvm_ffi.load_module)
+
+
+def open_once(path: Path, load: Callable[[str], Loaded]) -> Loaded:
+    """Return what ``load`` makes of a shared library that stays loaded until the process ends.
+
+    The system knows libraries by path, and would return the earlier one where another file has
+    taken its place. That one is loaded by another path.
+    """
+    name, status = os.path.realpath(path), path.stat()
+    identity = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+    if _loaded.setdefault(name, identity) == identity:
+        return load(name)
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder) / path.name
+        link.symlink_to(name)
+        return load(str(link))
+
+
+# -- Object files for libraries in C, and what their code wants of a run time ---------------------
+
+ENTRY_PREFIX = "__tvm_ffi_"
+"""What comes before the name of a function in the symbol by which it is called."""
+# Functions, and with underscores pointers to them, which TVM sets when it loads code.
+_RUN_TIME = re.compile(rb"\0((?:__)?TVM(?:FFI|Backend)\w+)(?=\0)")
+
+
+def write_objects(code: Executable | Module, folder: Path) -> list[Path]:
+    """Write the object files of a program for CPUs, imported modules included.
+
+    ValueError names the code that is none for CPUs.
+    """
+    found: list[Path] = []
+    modules = [code.mod if isinstance(code, Executable) else code]
+    for module in modules:
+        if module.kind != "llvm":
+            raise ValueError(f"a part of the program is no code for CPUs: {module.kind}")
+        modules += module.imports
+        path = folder / f"code_{len(found)}.o"
+        module.write_to_file(str(path))
+        found.append(path)
+    return found
+
+
+def run_time_functions(objects: Sequence[Path]) -> set[str]:
+    """Return the symbols of TVM's run time that code in object files wants."""
+    names = (_RUN_TIME.findall(path.read_bytes()) for path in objects)
+    return {name.decode() for found in names for name in found}
+
+
+def element_type(dtype: str) -> tuple[int, int, int]:
+    """Return DLPack's code, bits and lanes of an element type."""
+    found = tvm_ffi.dtype(dtype)
+    return int(found.type_code), int(found.bits), int(found.lanes)

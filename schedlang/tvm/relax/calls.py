@@ -16,9 +16,9 @@ from tvm.ir import GlobalVar, IRModule
 from tvm.tirx import PrimFunc
 
 from schedlang.tvm import program
+from schedlang.tvm.analysis.flow import Stores
 from schedlang.tvm.codegen.compiler import compile_for_host
 from schedlang.tvm.codegen.runtime import aligned_array
-from schedlang.tvm.data_flow.flow import Stores
 from schedlang.tvm.packing import SplitFunction, with_weights
 from schedlang.tvm.relax.integer_checks import names_of_checks
 from schedlang.tvm.relax.network_program import (

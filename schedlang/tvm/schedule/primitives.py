@@ -22,13 +22,13 @@ from schedlang.tvm.schedule.ffi import (
     index_dtype,
 )
 from schedlang.tvm.schedule.forms import require_apart, require_own_loops
-from schedlang.tvm.schedule.guarded import (
+from schedlang.tvm.schedule.intrinsics import require_intrinsic
+from schedlang.tvm.schedule.iterator_maps import (
     within,
     within_all,
     within_function,
     within_function_signed,
 )
-from schedlang.tvm.schedule.intrinsics import require_intrinsic
 from schedlang.tvm.schedule.preconditions import (
     require_all_read,
     require_alone,

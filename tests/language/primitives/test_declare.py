@@ -13,7 +13,7 @@ from schedlang.expressions import IntRV
 from schedlang.instructions.arguments import Loop
 from schedlang.instructions.handles import LoopRV
 from schedlang.instructions.instruction import KINDS
-from schedlang.language.primitives.declare import primitive
+from schedlang.language.declare import primitive
 from schedlang.language.schedule import Schedule, Trace
 from tests.language.primitives.programs import elementwise
 

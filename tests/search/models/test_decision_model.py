@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from schedlang.distributions.base import Decision
-from schedlang.language.replay import replay
+from schedlang.language.schedule import replay
 from schedlang.search.gradient_boosting import DecisionModel, site_values
 from schedlang.search.surrogate import pairwise_accuracy
 from schedlang.testing.spaces import ORDINARY, small_workload

@@ -8,7 +8,7 @@ import pytest
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import BEYOND, draw_count, plain_draw, spreads_of
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.tvm.data_flow.value_room import has_room_beyond
+from schedlang.tvm.analysis.value_room import has_room_beyond
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Argument, Workload
 from tests.targets.measure.test_runner import Bench, bench_of, outcome, reason

@@ -13,9 +13,9 @@ from schedlang.codec import decode, encode
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import InputDraw, further_draws, plain_draw
 from schedlang.targets.measure.reached_branches import Changes, Coverage, coverage_of, more_draws
-from schedlang.tvm.data_flow.branches import record_branches
-from schedlang.tvm.data_flow.flow import changeable
-from schedlang.tvm.data_flow.thresholds import thresholds_of
+from schedlang.tvm.analysis.branches import record_branches
+from schedlang.tvm.analysis.characters import thresholds_of
+from schedlang.tvm.analysis.flow import changeable
 from schedlang.workloads import from_script, matmul
 from schedlang.workloads.workload import Argument, Workload
 

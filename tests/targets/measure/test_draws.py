@@ -25,8 +25,8 @@ from schedlang.targets.measure.draws import (
     plain_draw,
 )
 from schedlang.targets.measure.inputs import InputSource, perturbed
-from schedlang.tvm.data_flow.index_ranges import IntegerUses, ValueRange, integer_uses
-from schedlang.tvm.data_flow.value_room import ValueRoom, value_room
+from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange, integer_uses
+from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.workloads import from_prim_func, matmul
 from schedlang.workloads import softmax as softmax_workload
 from schedlang.workloads.workload import Argument

@@ -13,7 +13,7 @@ from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.draws import InputDraw, draw_count, tamer_draws
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.problem_values import results_of
-from schedlang.tvm.data_flow.characters import jumps, oscillates
+from schedlang.tvm.analysis.characters import jumps, oscillates
 from schedlang.workloads import from_prim_func, matmul, softmax
 from schedlang.workloads.workload import Argument, Workload
 from tests.targets.measure.test_runner import bench_of, outcome, reason

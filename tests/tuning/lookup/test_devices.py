@@ -12,12 +12,13 @@ import pytest
 from tvm import te
 
 import schedlang as sl
+from schedlang import host
 from schedlang.database import Database
 from schedlang.database.programs import Unreadable, put_program
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Measurer, Status, as_measurer
-from schedlang.targets import CPUTarget, host
-from schedlang.tuning.lookup.relatives import Lead, leads, recorded_elsewhere
+from schedlang.targets import CPUTarget
+from schedlang.tuning.kernels.rungs import Lead, Rungs, recorded_elsewhere
 from tests.metaschedule.records import record_of
 from tests.tuning.scripted import Scripted
 
@@ -91,7 +92,7 @@ def found_leads(
     database: Database, target: sl.Target = HERE, unreadable: Unreadable | None = None
 ) -> list[Lead]:
     noted = Unreadable() if unreadable is None else unreadable
-    return leads(WORKLOAD, target, database, noted)
+    return Rungs(database, target, noted).nearest(WORKLOAD)
 
 
 def origins(found: Sequence[Lead]) -> list[str]:
@@ -164,7 +165,7 @@ def test_equal_programs_of_other_machines_are_tried(database: Database) -> None:
     one, other = product(swapped=False), product(swapped=True)
     assert one.key != other.key and one.exact_key == other.exact_key
     add(database, NARROW, 4, workload=one)
-    found = leads(other, HERE, database, Unreadable())
+    found = Rungs(database, HERE, Unreadable()).nearest(other)
     assert [lead.kind for lead in found] == ["device", "device"]
     assert all(lead.proposal.trace.workload == other for lead in found)
 

@@ -1,0 +1,1 @@
+"""Which kernel a program gets: records, schedules of relatives and defaults, and their races."""

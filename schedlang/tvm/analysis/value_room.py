@@ -1,0 +1,386 @@
+"""How large the arguments of a program may be before its results depend on the compiler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call, IRModule, TensorLoad
+from tvm.s_tir import SBlockRealize
+
+from schedlang.tvm.analysis.characters import jumps
+from schedlang.tvm.program import MAIN, block_realizes
+from schedlang.tvm.statements import Regions, is_reduced, parts_of, reduces
+from schedlang.tvm.values import (
+    called,
+    choice_of,
+    dtype_of,
+    extent_of,
+    found_in,
+    has_loads,
+    is_floating,
+    is_integer,
+    loads_of,
+)
+
+_Bounds = tuple[int, int]
+
+_CHECKED_BITS = 32
+# Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
+_TRIED = (64, 63, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
+# Magnitudes of the others while one argument is as large as it may be.
+SMALL_BITS = 4
+BITS_BEYOND = 34
+"""Floating-point numbers beyond 32 bits are below two to this power."""
+# What integers are bounded by meanwhile: small ones, and all of short types.
+_BITS_BESIDE = 16
+# Functions that make a number larger by one at most.
+_NEAR = ("floor", "ceil", "trunc", "round", "nearbyint", "abs", "fabs", "likely")
+# What is not known of a number: a loop variable, or a number that was rounded to an integer.
+_UNKNOWN = 1 << 16
+_ANY = (-_UNKNOWN, _UNKNOWN)
+_ENDLESS = (-(1 << 1100), 1 << 1100)
+_DIVISIONS = (tirx.Div, tirx.FloorDiv)
+_REMAINDERS = (tirx.Mod, tirx.FloorMod)
+_EXTREMA = (tirx.Min, tirx.Max)
+_BITWISE = (tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor, tirx.BitwiseNot)
+
+
+@dataclass(frozen=True)
+class ValueRoom:
+    """How large arguments may be.
+
+    Attributes
+    ----------
+    bits: integers may have magnitudes below ``2 ** bits``, as far as their type has these, without
+        an overflow in 32 bits and more, which LLVM takes to be impossible: two right programs may
+        then differ. 0 where even small ones may overflow, or decide how long a loop runs.
+    each: the same for these arguments, by position, which have more room than that.
+    alone: the same for one argument, by position, while the others are below ``2 ** SMALL_BITS``;
+        only where that is more than the others leave.
+    wide, special: floating-point numbers may be larger than 1, and much larger: none is rounded to
+        an integer of a type that may not hold it.
+    ties: equal numbers are harmless. Where a reduction finds the place of a number, any of equal
+        ones may be right.
+    """
+
+    bits: int = 0
+    wide: bool = True
+    special: bool = True
+    ties: bool = True
+    each: Mapping[int, int] = field(default_factory=dict)
+    alone: Mapping[int, int] = field(default_factory=dict)
+
+    def bits_of(self, place: int, leading: int | None = None) -> int:
+        """Return the bits of an integer argument.
+
+        With a ``leading`` one, this one is as large as it may be alone, and the others are small.
+        """
+        if leading is None:
+            return self.each.get(place, self.bits)
+        return self.alone[place] if place == leading else min(self.bits, SMALL_BITS)
+
+
+def value_room(mod: IRModule) -> ValueRoom:
+    """Find out how large the arguments of an unscheduled program may be."""
+    func = mod[MAIN]
+    casts = list(_open_casts(func.body))
+    narrow = any(_bits(cast) < _CHECKED_BITS for cast in casts)
+    bits = _integer_bits(func)
+    each, alone = _single_bits(func, bits) if bits else ({}, {})
+    return ValueRoom(bits, not narrow, not casts, not _finds_places(func), each, alone)
+
+
+def has_room_beyond(mod: IRModule) -> bool:
+    """Whether a program rounds numbers to whole ones, and these may have more than 32 bits.
+
+    They may where it converts none to an integer of a type that does not hold it, and no index
+    depends on elements.
+    """
+    func = mod[MAIN]
+    if not jumps(mod) or found_in(func.body, (tirx.While, tirx.Bind, tirx.Let)):
+        return False
+    accesses = found_in(func.body, (TensorLoad, tirx.BufferStore))
+    if any(has_loads(index) for access in accesses for index in access.indices):
+        return False
+    try:
+        _Reach(func).check(func.body, 1)
+    except OverflowError:
+        return False
+    return True
+
+
+def _open_casts(body: Any) -> Iterator[Any]:
+    """Yield the casts from floating-point numbers to integers that nothing clips before."""
+    for cast in found_in(body, tirx.Cast):
+        value = cast.value
+        if not is_integer(cast) or not is_floating(value):
+            continue
+        while isinstance(value, Call | tirx.Cast):
+            value = value.args[0] if isinstance(value, Call) and len(value.args) else value
+            if isinstance(value, Call):
+                break
+            value = value.value if isinstance(value, tirx.Cast) else value
+        clipped = isinstance(value, _EXTREMA) and any(
+            isinstance(part, _EXTREMA) for part in (value.a, value.b)
+        )
+        if not clipped:
+            yield cast
+
+
+def _finds_places(func: Any) -> bool:
+    """Whether a reduction gives several numbers at a time, as the place of a maximum does."""
+    return any(len(node.block.writes) > 1 and reduces(node.block) for node in block_realizes(func))
+
+
+def _integer_bits(func: Any) -> int:
+    if found_in(func.body, tirx.While):
+        return 0
+    places = _integer_places(func)
+    return next((bits for bits in _TRIED if _fits(func, dict.fromkeys(places, bits))), 0)
+
+
+def _integer_places(func: Any) -> list[int]:
+    return [
+        place
+        for place, var in enumerate(func.params)
+        if isinstance(var.ty, tirx.BufferType) and is_integer(var)
+    ]
+
+
+def _fits(func: Any, bits: Mapping[int, int]) -> bool:
+    """Whether nothing overflows where arguments have magnitudes below two to these powers."""
+    try:
+        _Magnitudes(func, bits).check(func.body, 1)
+    except OverflowError:
+        return False
+    return True
+
+
+def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Return ``each`` and ``alone`` of a program that leaves all arguments ``bits`` bits."""
+    places = _integer_places(func)
+    common = dict.fromkeys(places, bits)
+    small = dict.fromkeys(places, min(bits, SMALL_BITS))
+    each: dict[int, int] = {}
+    alone: dict[int, int] = {}
+    for place in places:
+        if _bits(func.params[place]) < _CHECKED_BITS:
+            continue
+        for found, others in ((each, common | each), (alone, small)):
+            room = (common | each)[place]
+            larger = (more for more in _TRIED if more > room)
+            most = next((more for more in larger if _fits(func, {**others, place: more})), None)
+            if most is not None:
+                found[place] = most
+    return each, alone
+
+
+class _Magnitudes:
+    """Bounds the numbers that a program computes from integers below ``2 ** bits``.
+
+    ``bits`` are of each integer argument, by position. Bounds are the lowest and the highest value.
+    """
+
+    def __init__(self, func: Any, bits: Mapping[int, int]) -> None:
+        self._stored: dict[Any, _Bounds] = {}
+        for place, most in bits.items():
+            limit = (1 << most) - 1
+            self._stored[func.params[place]] = _clipped((-limit, limit), func.params[place])
+        self._regions = Regions()
+
+    def check(self, stmt: Any, times: int) -> None:
+        """Raise OverflowError unless all fit; ``times`` is how often an element may be added to."""
+        if isinstance(stmt, tirx.For):
+            self.check(stmt.body, times * max(extent_of(stmt.extent, _UNKNOWN), 1))
+        elif isinstance(stmt, SBlockRealize):
+            block = stmt.block
+            self._regions.note(block)
+            if block.init is not None:
+                self.check(block.init, 1)
+            sums = math.prod(
+                extent_of(axis.dom.extent, _UNKNOWN) for axis in block.iter_vars if is_reduced(axis)
+            )
+            self.check(block.body, max(sums, 1))
+        elif isinstance(stmt, tirx.BufferStore):
+            self._store(self._regions.tensor(stmt.buffer), stmt.value, times)
+        else:
+            for part in parts_of(stmt):
+                self.check(part, times)
+
+    def _store(self, buffer: Any, value: Any, times: int) -> None:
+        before = self._stored.get(buffer, (0, 0))
+        stored = self._of(value)
+        if not self._keeps(buffer):
+            return
+        again = any(self._regions.tensor(load.source).same_as(buffer) for load in loads_of(value))
+        low, high = _hull(before, stored)
+        if again and isinstance(value, tirx.Add | tirx.Sub):
+            low = before[0] + (low - before[0]) * times
+            high = before[1] + (high - before[1]) * times
+        elif again and isinstance(value, tirx.Mul):
+            raise OverflowError(str(value))
+        bounds = (low, high)
+        self._stored[buffer] = _held(bounds, buffer, value) if is_integer(buffer) else bounds
+
+    def _keeps(self, buffer: Any) -> bool:
+        """Whether to bound the elements of a tensor."""
+        return is_integer(buffer)
+
+    def _rounded(self, cast: Any) -> _Bounds:
+        """Return the bounds of a floating-point number that is rounded to an integer."""
+        return _wrapped(_ANY, cast)
+
+    def _bounds(self, buffer: Any) -> _Bounds:
+        """Return the bounds of the elements of a tensor."""
+        return self._stored.get(buffer, _ends(buffer) if is_integer(buffer) else _ANY)
+
+    def _of(self, node: Any) -> _Bounds:
+        """Return the bounds of an expression."""
+        bounds = self._unchecked(node)
+        return _held(bounds, node, node) if is_integer(node) else bounds
+
+    def _unchecked(self, node: Any) -> _Bounds:
+        if isinstance(node, tirx.IntImm):
+            return int(node.value), int(node.value)
+        if isinstance(node, TensorLoad):
+            # Not the indices: they are within the tensors.
+            return self._bounds(self._regions.tensor(node.source))
+        if isinstance(node, tirx.Cast):
+            # What a shorter type does not hold is cut off, which is no overflow.
+            if not is_integer(node.value):
+                return self._rounded(node)
+            return _wrapped(self._of(node.value), node)
+        choice = choice_of(node)
+        if choice is not None:
+            _, yes, no = map(self._of, choice)
+            return _hull(yes, no)
+        if isinstance(node, Call):
+            return self._call(node)
+        parts = [self._of(getattr(node, name)) for name in "ab" if hasattr(node, name)]
+        if dtype_of(node) == "bool":
+            return 0, 1
+        if isinstance(node, _BITWISE):
+            bits = max(abs(end) for part in parts for end in part).bit_length()
+            return _clipped((-(1 << bits), (1 << bits) - 1), node)
+        if len(parts) != 2:
+            return _ANY
+        (low, high), (least, most) = one, other = parts
+        if isinstance(node, tirx.Mul):
+            products = [low * least, low * most, high * least, high * most]
+            return min(products), max(products)
+        if isinstance(node, tirx.Add):
+            return low + least, high + most
+        if isinstance(node, tirx.Sub):
+            if dtype_of(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
+                raise OverflowError(str(node))
+            return low - most, high - least
+        if isinstance(node, tirx.LShift | tirx.RShift):
+            if has_loads(node.b) or max(map(abs, other)) >= _bits(node):
+                raise OverflowError(str(node))
+            # What is shifted out is lost, which is no overflow.
+            shifted = (low << most, high << most) if isinstance(node, tirx.LShift) else one
+            return _wrapped(shifted, node)
+        if isinstance(node, _DIVISIONS):
+            if least > 0:
+                return min(low // least, 0), max(high // least, 0)
+            size = max(map(abs, one))
+            return -size, size
+        if isinstance(node, _REMAINDERS):
+            size = max(map(abs, other))
+            return _clipped((-size, size), node)
+        if isinstance(node, tirx.Min):
+            return min(low, least), min(high, most)
+        return (max(low, least), max(high, most)) if isinstance(node, tirx.Max) else _ANY
+
+    def _call(self, call: Any) -> _Bounds:
+        name = called(call).rpartition(".")[2]
+        found = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
+        if name == "abs":
+            return 0, max(map(abs, found[0]))
+        if name == "likely":
+            return found[0]
+        return _ends(call) if is_integer(call) else _ANY
+
+
+class _Reach(_Magnitudes):
+    """Bounds numbers that a program computes from floating-point ones of more than 32 bits, too.
+
+    Each is below ``2 ** BITS_BEYOND``; one of which nothing is known overflows where it becomes an
+    integer.
+    """
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func, dict.fromkeys(_integer_places(func), _BITS_BESIDE))
+        limit = 1 << BITS_BEYOND
+        for var in func.params:
+            if isinstance(var.ty, tirx.BufferType) and is_floating(var):
+                self._stored[var] = (-limit, limit)
+
+    def _bounds(self, buffer: Any) -> _Bounds:
+        return self._stored.get(buffer, _ends(buffer) if is_integer(buffer) else _ENDLESS)
+
+    def _keeps(self, buffer: Any) -> bool:
+        return is_integer(buffer) or is_floating(buffer)
+
+    def _rounded(self, cast: Any) -> _Bounds:
+        bounds = self._of(cast.value)
+        if bounds != _clipped(bounds, cast):
+            raise OverflowError(str(cast))
+        return bounds
+
+    def _unchecked(self, node: Any) -> _Bounds:
+        if isinstance(node, tirx.FloatImm):
+            value = float(node.value)
+            return (math.floor(value), math.ceil(value)) if math.isfinite(value) else _ENDLESS
+        if isinstance(node, tirx.Cast) and is_floating(node):
+            return self._of(node.value)
+        if is_floating(node) and isinstance(node, (*_DIVISIONS, *_REMAINDERS)):
+            # The divisor may be next to zero.
+            return _ENDLESS
+        return super()._unchecked(node)
+
+    def _call(self, call: Any) -> _Bounds:
+        if is_floating(call):
+            name = called(call).rpartition(".")[2]
+            return self._of(call.args[0]) if name in _NEAR else _ENDLESS
+        return super()._call(call)
+
+
+def _hull(one: _Bounds, other: _Bounds) -> _Bounds:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _clipped(bounds: _Bounds, expression: Any) -> _Bounds:
+    """Return the part of the bounds that is within the type of an expression."""
+    low, high = _ends(expression)
+    return max(bounds[0], low), min(bounds[1], high)
+
+
+def _wrapped(bounds: _Bounds, expression: Any) -> _Bounds:
+    """Return the bounds of what a type keeps of numbers: all of it where some are outside."""
+    return bounds if bounds == _clipped(bounds, expression) else _ends(expression)
+
+
+def _held(bounds: _Bounds, expression: Any, cause: Any) -> _Bounds:
+    """Return the same of a result; OverflowError where LLVM takes that to be impossible."""
+    kept = _wrapped(bounds, expression)
+    # Without an element in it, it is the same in all calls.
+    if kept != bounds and _bits(expression) >= _CHECKED_BITS and has_loads(cause):
+        raise OverflowError(str(cause))
+    return kept
+
+
+def _bits(expression: Any) -> int:
+    return int("".join(filter(str.isdigit, dtype_of(expression))) or 1)
+
+
+def _ends(expression: Any) -> _Bounds:
+    """Return the lowest and the highest number of an integer type."""
+    bits, kind = _bits(expression), dtype_of(expression)
+    if kind.startswith("uint") or kind == "bool":
+        return 0, (1 << bits) - 1
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1

@@ -1,1 +1,0 @@
-"""How values flow through an unscheduled program, and which branches they take."""

@@ -1,4 +1,4 @@
-"""How values look: in a notebook's cell, in a message, and numbers with their units."""
+"""How values look: in a notebook's cell, in a message; who writes reports; numbers, units."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 HtmlWriter = Callable[[str, object], str | None]
@@ -25,7 +26,11 @@ def show_text(value: object, printer: Any, cycle: bool) -> None:
         printer.text(line)
 
 
+ReportWriter = Callable[..., Path]
+"""``(history, path, *, title=None)`` writes the report of a run, an HTML file; returns its path."""
+
 _registered: dict[str, HtmlWriter] = {}
+_reports: dict[str, ReportWriter] = {}
 
 
 def register_html_writer(writer: HtmlWriter) -> HtmlWriter:
@@ -45,6 +50,17 @@ def html_method(kind: str) -> Callable[[object], str | None]:
         return _registered["writer"](kind, value)
 
     return show_html
+
+
+def register_report_writer(writer: ReportWriter) -> ReportWriter:
+    """Have ``TuneResult.report`` call ``writer``; the last one that is registered counts."""
+    _reports["writer"] = writer
+    return writer
+
+
+def report_writer() -> ReportWriter:
+    """Return the registered writer; ``import schedlang`` registers ``schedlang.report.write``."""
+    return _reports["writer"]
 
 
 def count_text(count: int, noun: str, plural: str = "") -> str:

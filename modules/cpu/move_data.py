@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import math
 
-from schedlang.analysis import constant_extent, is_single_child, loop_is_plain, require
+from schedlang.analysis import (
+    BlockMoves,
+    block_moves,
+    constant_extent,
+    is_single_child,
+    loop_is_plain,
+    only_moves_data,
+    require,
+)
 from schedlang.analysis.concurrency import is_inside_loops
-from schedlang.analysis.layouts import BlockMoves, block_moves, only_moves_data
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.analysis import require
-from schedlang.analysis.layouts import (
+from schedlang.analysis import (
     layout_free_buffers,
     parameter_names,
     reading_blocks,
+    require,
     suggested_layout,
 )
 from schedlang.errors import SpaceError

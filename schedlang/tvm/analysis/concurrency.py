@@ -30,7 +30,7 @@ from schedlang.tvm.schedule import (
     get_statement,
     scope_of,
 )
-from schedlang.tvm.statements import is_reduced, is_spatial, parts_of, sequence_of
+from schedlang.tvm.statements import is_reduced, is_spatial, parts_of, placed_blocks, sequence_of
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 _flags_of = _ffi_api.ScheduleStateGetCachedFlags
@@ -47,8 +47,8 @@ def has_independent_iterations(sch: TVMSchedule, loop: Any) -> bool:
     one writer; blocks that read it come later in the iteration, and read what the same iteration
     wrote. A buffer that outlives an iteration gets each element from one iteration.
     """
-    realizes: list[Any] = []
-    if not _collect(get_statement(sch, loop).body, realizes, _THREADED) or not realizes:
+    realizes = _blocks_below(get_statement(sch, loop), _THREADED)
+    if not realizes:
         return False
     return _are_regular(sch, loop, realizes) and _are_independent(sch, loop, realizes)
 
@@ -61,8 +61,8 @@ def may_run_in_threads(sch: TVMSchedule, loop: Any, *, cooperating: bool) -> boo
     block.
     """
     stmt = get_statement(sch, loop)
-    found: list[Any] = []
-    if not _collect(stmt.body, found, (tirx.ForKind.PARALLEL,)) or not found:
+    found = _blocks_below(stmt, (tirx.ForKind.PARALLEL,))
+    if not found:
         return False
     stored = {
         buffer
@@ -191,21 +191,15 @@ def _blocks_in(stmt: Any) -> Iterator[Any]:
             yield from _blocks_in(part)
 
 
-def _collect(stmt: Any, realizes: list[Any], excluded: Collection[Any]) -> bool:
-    """Collect the blocks of a statement; False if there is more than blocks and loops.
+def _blocks_below(loop: Any, excluded: Collection[Any]) -> list[Any]:
+    """Return the realized blocks in a loop; nothing if there is more than blocks and loops in it.
 
-    ``excluded`` are the kinds of loops that it may not have.
+    ``excluded`` are the kinds of loops that it may not have inside.
     """
-    while isinstance(stmt, tirx.For):
-        if stmt.kind in excluded:
-            return False
-        stmt = stmt.body
-    if isinstance(stmt, SBlockRealize):
-        realizes.append(stmt)
-        return True
-    return isinstance(stmt, tirx.SeqStmt) and all(
-        _collect(part, realizes, excluded) for part in stmt.seq[:]
-    )
+    placed = placed_blocks(loop.body) or []
+    if any(inner.kind in excluded for one in placed for inner in one.loops):
+        return []
+    return [one.realize for one in placed]
 
 
 def _has_other_names(sch: TVMSchedule, loop: Any, realizes: list[Any]) -> bool:

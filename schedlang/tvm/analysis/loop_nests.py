@@ -6,7 +6,7 @@ variables; what is none is approximated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
 
 from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_realize, get_statement
-from schedlang.tvm.statements import bindings_of, parts_of
+from schedlang.tvm.statements import Place, bindings_of, table_of
 from schedlang.tvm.values import (
     IF_THEN_ELSE,
     called,
@@ -91,80 +91,68 @@ class Statement:
 
 def statements(func: tirx.PrimFunc) -> list[Statement]:
     """Return the statements of a program in order."""
-    return list(_StatementReader(func).read(func.body, (), {}, ()))
+    return _StatementReader(func).read(func.body, Place())
 
 
 def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
     """Return the statement of a block with the loops around it; None if it has several or none."""
-    loops: tuple[NestLoop, ...] = ()
-    steps: dict[Any, Steps] = {}
-    for loop in get_loops(sch, block):
-        loops = _enter(get_statement(sch, loop), loops, steps, len(loops))
+    loops = [get_statement(sch, loop) for loop in get_loops(sch, block)]
     reader = _StatementReader(get_module(sch)["main"])
-    found = list(reader.read(get_realize(sch, block), loops, steps, ()))
+    found = reader.read(get_realize(sch, block), Place.in_loops(loops))
     return found[0] if len(found) == 1 else None
-
-
-def _enter(
-    loop: Any, loops: tuple[NestLoop, ...], steps: dict[Any, Steps], number: int
-) -> tuple[NestLoop, ...]:
-    """Return the loops around the body of a loop; ``steps`` learns its variable."""
-    extent = extent_of(loop.extent, 1)
-    steps[loop.loop_var] = {len(loops): 1.0} if extent > 1 else {}
-    return (*loops, NestLoop(number, extent, _KINDS.get(int(loop.kind), "serial")))
 
 
 class _StatementReader:
     def __init__(self, func: tirx.PrimFunc) -> None:
         self._parameters = set(func.params)
         self._buffers: dict[Any, int] = {}
-        self._count = 0
+        self._loops: dict[Any, NestLoop] = {}
+        self._steps: dict[Any, Steps] = {}
+        self._guards: dict[Any, frozenset[int]] = {}
 
-    def read(
-        self,
-        stmt: Any,
-        loops: tuple[NestLoop, ...],
-        steps: dict[Any, Steps],
-        guards: tuple[frozenset[int], ...],
-    ) -> Iterator[Statement]:
+    def read(self, stmt: Any, place: Place) -> list[Statement]:
+        """Return the statements in one that is at a place."""
+        for position, loop in enumerate(place.loops):
+            self._enter(loop, position)
+        return [
+            self._statement(one, inside)
+            for one, inside in table_of(stmt, place)
+            if self._is_store(one, inside)
+        ]
+
+    def _is_store(self, stmt: Any, place: Place) -> bool:
+        """Return whether a statement stores; note what any other one says of those behind it."""
         if isinstance(stmt, tirx.For):
-            inner = dict(steps)
-            self._count += 1
-            yield from self.read(stmt.body, _enter(stmt, loops, inner, self._count), inner, guards)
+            self._enter(stmt, len(place.loops))
         elif isinstance(stmt, SBlockRealize):
-            extents = [loop.extent for loop in loops]
-            bound = {axis.var: steps_of(v, steps, extents) for axis, v in bindings_of(stmt)}
+            extents = self._extents(place)
             if not isinstance(stmt.predicate, tirx.IntImm):
-                guards = (*guards, frozenset(loops_of([stmt.predicate], steps, extents)))
-            yield from self._read_parts(stmt, loops, {**steps, **bound}, guards)
+                self._guard(stmt, stmt.predicate, extents)
+            bound = {
+                axis.var: steps_of(value, self._steps, extents) for axis, value in bindings_of(stmt)
+            }
+            self._steps.update(bound)
         elif isinstance(stmt, tirx.Bind):
-            steps[stmt.var] = steps_of(stmt.value, steps, [loop.extent for loop in loops])
-        elif isinstance(stmt, tirx.BufferStore):
-            yield self._statement(stmt, loops, steps, guards)
-        else:
-            if isinstance(stmt, tirx.IfThenElse):
-                extents = [loop.extent for loop in loops]
-                guards = (*guards, frozenset(loops_of([stmt.condition], steps, extents)))
-            yield from self._read_parts(stmt, loops, steps, guards)
+            self._steps[stmt.var] = steps_of(stmt.value, self._steps, self._extents(place))
+        elif isinstance(stmt, tirx.IfThenElse):
+            self._guard(stmt, stmt.condition, self._extents(place))
+        return isinstance(stmt, tirx.BufferStore)
 
-    def _read_parts(
-        self,
-        stmt: Any,
-        loops: tuple[NestLoop, ...],
-        steps: dict[Any, Steps],
-        guards: tuple[frozenset[int], ...],
-    ) -> Iterator[Statement]:
-        for part in parts_of(stmt):
-            yield from self.read(part, loops, steps, guards)
+    def _enter(self, loop: Any, position: int) -> None:
+        """Number a loop and note how its variable moves, of the loop at a position."""
+        extent = extent_of(loop.extent, 1)
+        self._steps[loop.loop_var] = {position: 1.0} if extent > 1 else {}
+        kind = _KINDS.get(int(loop.kind), "serial")
+        self._loops[loop] = NestLoop(len(self._loops), extent, kind)
 
-    def _statement(
-        self,
-        stmt: Any,
-        loops: tuple[NestLoop, ...],
-        steps: Mapping[Any, Steps],
-        guards: tuple[frozenset[int], ...],
-    ) -> Statement:
-        value = _Value([loop.extent for loop in loops], steps)
+    def _guard(self, stmt: Any, condition: Any, extents: Sequence[int]) -> None:
+        self._guards[stmt] = frozenset(loops_of([condition], self._steps, extents))
+
+    def _extents(self, place: Place) -> list[int]:
+        return [self._loops[loop].extent for loop in place.loops]
+
+    def _statement(self, stmt: Any, place: Place) -> Statement:
+        value = _Value(self._extents(place), self._steps)
         value.read(stmt.value)
         for index in stmt.indices:
             value.read_index(index)
@@ -172,8 +160,13 @@ class _StatementReader:
             self._access(load.source, load.indices, value, stores=False) for load in value.loads
         ]
         found.append(self._access(stmt.buffer, stmt.indices, value, stores=True))
+        guards = [self._guards[one] for one in place.around if one in self._guards]
         return Statement(
-            loops, value.operations, value.calls, (*guards, *value.guards), tuple(found)
+            tuple(self._loops[loop] for loop in place.loops),
+            value.operations,
+            value.calls,
+            (*guards, *value.guards),
+            tuple(found),
         )
 
     def _access(self, buffer: Any, indices: Any, value: _Value, *, stores: bool) -> NestAccess:

@@ -1,7 +1,7 @@
 """Whether loops whose iterations run at the same time may race, and so change the results.
 
 Iterations race where one stores to an element that another one accesses. A race is disproved by the
-indices (``disjoint``), by enumerating all accesses (``enumeration``), or if all iterations store
+indices (``disjoint``), by enumerating all accesses (``counted_apart``), or if all iterations store
 the same value to an element. A program is determined if it gives the same results in every call,
 whatever its threads do.
 """
@@ -18,8 +18,7 @@ from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLoc
 from tvm_ffi import structural_equal
 
 from schedlang.tvm.analysis.disjoint import Apart
-from schedlang.tvm.analysis.enumeration import counted_apart
-from schedlang.tvm.analysis.loop_accesses import ElementAccess, LoopAccesses
+from schedlang.tvm.analysis.loop_accesses import ElementAccess, LoopAccesses, counted_apart
 from schedlang.tvm.program import MAIN, as_main, with_root_body
 from schedlang.tvm.schedule.last_tiles import with_dense_tiles
 from schedlang.tvm.statements import changed_loop, nests_of, sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ from schedlang.tvm.values import (
     loads_of,
 )
 
+Rows = Sequence[tuple[Any, Place]]
+"""The table of a program's statements: ``table_of``."""
 _CHECKED_BITS = 32
 # Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
 _TRIED = (64, 63, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
@@ -88,8 +90,9 @@ def value_room(mod: IRModule) -> ValueRoom:
     func = mod[MAIN]
     casts = list(_open_casts(func.body))
     narrow = any(_bits(cast) < _CHECKED_BITS for cast in casts)
-    bits = _integer_bits(func)
-    each, alone = _single_bits(func, bits) if bits else ({}, {})
+    rows = table_of(func.body)
+    bits = _integer_bits(func, rows)
+    each, alone = _single_bits(func, rows, bits) if bits else ({}, {})
     return ValueRoom(bits, not narrow, not casts, not _finds_places(func), each, alone)
 
 
@@ -106,7 +109,7 @@ def has_room_beyond(mod: IRModule) -> bool:
     if any(has_loads(index) for access in accesses for index in access.indices):
         return False
     try:
-        _Reach(func).check(func)
+        _Reach(func).check(table_of(func.body))
     except OverflowError:
         return False
     return True
@@ -135,11 +138,11 @@ def _finds_places(func: Any) -> bool:
     return any(len(node.block.writes) > 1 and reduces(node.block) for node in block_realizes(func))
 
 
-def _integer_bits(func: Any) -> int:
+def _integer_bits(func: Any, rows: Rows) -> int:
     if found_in(func.body, tirx.While):
         return 0
     places = _integer_places(func)
-    return next((bits for bits in _TRIED if _fits(func, dict.fromkeys(places, bits))), 0)
+    return next((bits for bits in _TRIED if _fits(func, rows, dict.fromkeys(places, bits))), 0)
 
 
 def _integer_places(func: Any) -> list[int]:
@@ -150,16 +153,16 @@ def _integer_places(func: Any) -> list[int]:
     ]
 
 
-def _fits(func: Any, bits: Mapping[int, int]) -> bool:
+def _fits(func: Any, rows: Rows, bits: Mapping[int, int]) -> bool:
     """Whether nothing overflows where arguments have magnitudes below two to these powers."""
     try:
-        _Magnitudes(func, bits).check(func)
+        _Magnitudes(func, bits).check(rows)
     except OverflowError:
         return False
     return True
 
 
-def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
+def _single_bits(func: Any, rows: Rows, bits: int) -> tuple[dict[int, int], dict[int, int]]:
     """Return ``each`` and ``alone`` of a program that leaves all arguments ``bits`` bits."""
     places = _integer_places(func)
     common = dict.fromkeys(places, bits)
@@ -172,7 +175,8 @@ def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
         for found, others in ((each, common | each), (alone, small)):
             room = (common | each)[place]
             larger = (more for more in _TRIED if more > room)
-            most = next((more for more in larger if _fits(func, {**others, place: more})), None)
+            fitting = (more for more in larger if _fits(func, rows, {**others, place: more}))
+            most = next(fitting, None)
             if most is not None:
                 found[place] = most
     return each, alone
@@ -191,9 +195,9 @@ class _Magnitudes:
             self._stored[var] = ValueInterval(-limit, limit).clipped(_ends(var))
         self._regions = Regions()
 
-    def check(self, func: Any) -> None:
-        """Raise OverflowError unless all fit."""
-        for stmt, place in table_of(func.body):
+    def check(self, rows: Rows) -> None:
+        """Raise OverflowError unless all that the statements of a program compute fits."""
+        for stmt, place in rows:
             if isinstance(stmt, SBlockRealize):
                 self._regions.note(stmt.block)
             elif isinstance(stmt, tirx.BufferStore):

@@ -6,7 +6,7 @@ The analyses read ``table_of`` a program, in which each statement has its ``Plac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm_ffi import structural_map
+from tvm_ffi import structural_equal, structural_map
 
 from schedlang.tvm.values import constant, extent_of, found_in, holds
 
@@ -275,6 +275,21 @@ class BufferDefinitions(Regions):
             return self.resolved(self.bound[var]) if var in self.bound else var
 
         return structural_map(expression, (tirx.Var, replaced)) if self.bound else expression
+
+
+def operand_beside(
+    store: Any, kinds: Any, alike: Callable[[Any, Any], bool] = structural_equal
+) -> Any | None:
+    """Return ``x`` of ``C[i] = C[i] + x``, for an operation of these kinds; None for others.
+
+    ``alike`` compares the indices of both elements.
+    """
+    value = store.value
+    if isinstance(value, kinds):
+        for own, other in ((value.a, value.b), (value.b, value.a)):
+            if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
+                return other if all(map(alike, own.indices[:], store.indices[:])) else None
+    return None
 
 
 def is_spatial(axis: Any) -> bool:

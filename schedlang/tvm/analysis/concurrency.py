@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
@@ -30,7 +29,13 @@ from schedlang.tvm.schedule import (
     get_statement,
     scope_of,
 )
-from schedlang.tvm.statements import is_reduced, is_spatial, parts_of, placed_blocks, sequence_of
+from schedlang.tvm.statements import (
+    is_reduced,
+    is_spatial,
+    operand_beside,
+    parts_of,
+    sequence_of,
+)
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 _flags_of = _ffi_api.ScheduleStateGetCachedFlags
@@ -47,8 +52,8 @@ def has_independent_iterations(sch: TVMSchedule, loop: Any) -> bool:
     one writer; blocks that read it come later in the iteration, and read what the same iteration
     wrote. A buffer that outlives an iteration gets each element from one iteration.
     """
-    realizes = _blocks_below(get_statement(sch, loop), _THREADED)
-    if not realizes:
+    realizes: list[Any] = []
+    if not _collect(get_statement(sch, loop).body, realizes, _THREADED) or not realizes:
         return False
     return _are_regular(sch, loop, realizes) and _are_independent(sch, loop, realizes)
 
@@ -61,8 +66,8 @@ def may_run_in_threads(sch: TVMSchedule, loop: Any, *, cooperating: bool) -> boo
     block.
     """
     stmt = get_statement(sch, loop)
-    found = _blocks_below(stmt, (tirx.ForKind.PARALLEL,))
-    if not found:
+    found: list[Any] = []
+    if not _collect(stmt.body, found, (tirx.ForKind.PARALLEL,)) or not found:
         return False
     stored = {
         buffer
@@ -123,17 +128,11 @@ def adds_up(sch: TVMSchedule, block: Any) -> bool:
     store = stmt.body
     if stmt.init is not None or not isinstance(store, tirx.BufferStore):
         return False
-    value = store.value
-    if not isinstance(value, tirx.Add | tirx.Mul | tirx.Min | tirx.Max):
-        return False
     reduced = [axis.var for axis in stmt.iter_vars if not is_spatial(axis)]
     if any(mentions(index, reduced) for index in store.indices):
         return False
-    for own, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
-            same = all(map(structural_equal, own.indices, store.indices))
-            return same and _count_uses(other, store.buffer) == 0
-    return False
+    other = operand_beside(store, (tirx.Add, tirx.Mul, tirx.Min, tirx.Max))
+    return other is not None and _count_uses(other, store.buffer) == 0
 
 
 def is_only_writer(sch: TVMSchedule, block: Any) -> bool:
@@ -191,15 +190,21 @@ def _blocks_in(stmt: Any) -> Iterator[Any]:
             yield from _blocks_in(part)
 
 
-def _blocks_below(loop: Any, excluded: Collection[Any]) -> list[Any]:
-    """Return the realized blocks in a loop; nothing if there is more than blocks and loops in it.
+def _collect(stmt: Any, realizes: list[Any], excluded: Collection[Any]) -> bool:
+    """Collect the blocks of a statement; False if there is more than blocks and loops.
 
-    ``excluded`` are the kinds of loops that it may not have inside.
+    ``excluded`` are the kinds of loops that it may not have.
     """
-    placed = placed_blocks(loop.body) or []
-    if any(inner.kind in excluded for one in placed for inner in one.loops):
-        return []
-    return [one.realize for one in placed]
+    while isinstance(stmt, tirx.For):
+        if stmt.kind in excluded:
+            return False
+        stmt = stmt.body
+    if isinstance(stmt, SBlockRealize):
+        realizes.append(stmt)
+        return True
+    return isinstance(stmt, tirx.SeqStmt) and all(
+        _collect(part, realizes, excluded) for part in stmt.seq[:]
+    )
 
 
 def _has_other_names(sch: TVMSchedule, loop: Any, realizes: list[Any]) -> bool:

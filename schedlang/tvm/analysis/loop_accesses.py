@@ -95,11 +95,12 @@ class LoopAccesses:
         self._regions: dict[Any, _AccessedRegion] = {}
         self._place = Place()
         self._inside = False
+        self._known: dict[Place, bool] = {}
         self._reduced: dict[Any, frozenset[Any]] = {}
         self._has_addresses = any(called(call) in _ADDRESSES for call in found_in(body, Call))
         for stmt, place in table_of(body):
             self._place = place
-            self._inside = any(int(loop.kind) in kinds for loop in place.loops)
+            self._inside = self._is_inside(place)
             self._read(stmt)
         self.stored = {access.buffer for access in self.found if access.store is not None}
         self.found = [access for access in self.found if access.buffer in self.stored]
@@ -113,6 +114,19 @@ class LoopAccesses:
         """Return the accesses in a loop."""
         place = len(around)
         return [one for one in self.found if len(one.path) > place and one.path[place] is loop]
+
+    def _is_inside(self, place: Place) -> bool:
+        """Return whether a place is in one of the loops, whose places were asked before."""
+        if place.outer is None:
+            return False
+        found = self._known.get(place)
+        if found is None:
+            own = place.around[-1]
+            found = self._known.get(place.outer, False) or (
+                isinstance(own, tirx.For) and int(own.kind) in self._kinds
+            )
+            self._known[place] = found
+        return found
 
     def _read(self, stmt: Any) -> None:
         if isinstance(stmt, tirx.For):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
@@ -102,57 +102,64 @@ def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
     return found[0] if len(found) == 1 else None
 
 
+class _Nest(NamedTuple):
+    """The loops around a statement, their extents, and the loops that each guard depends on."""
+
+    loops: tuple[NestLoop, ...]
+    extents: list[int]
+    guards: tuple[frozenset[int], ...]
+
+
 class _StatementReader:
     def __init__(self, func: tirx.PrimFunc) -> None:
         self._parameters = set(func.params)
         self._buffers: dict[Any, int] = {}
-        self._loops: dict[Any, NestLoop] = {}
         self._steps: dict[Any, Steps] = {}
-        self._guards: dict[Any, frozenset[int]] = {}
+        self._nests: dict[Place, _Nest] = {}
 
     def read(self, stmt: Any, place: Place) -> list[Statement]:
         """Return the statements in one that is at a place."""
-        for position, loop in enumerate(place.loops):
-            self._enter(loop, position)
-        return [
-            self._statement(one, inside)
-            for one, inside in table_of(stmt, place)
-            if self._is_store(one, inside)
-        ]
+        found = []
+        for one, inside in table_of(stmt, place):
+            nest = self._nest(inside)
+            if isinstance(one, tirx.BufferStore):
+                found.append(self._statement(one, nest))
+            elif isinstance(one, SBlockRealize):
+                bound = {
+                    axis.var: steps_of(value, self._steps, nest.extents)
+                    for axis, value in bindings_of(one)
+                }
+                self._steps.update(bound)
+            elif isinstance(one, tirx.Bind):
+                self._steps[one.var] = steps_of(one.value, self._steps, nest.extents)
+        return found
 
-    def _is_store(self, stmt: Any, place: Place) -> bool:
-        """Return whether a statement stores; note what any other one says of those behind it."""
-        if isinstance(stmt, tirx.For):
-            self._enter(stmt, len(place.loops))
-        elif isinstance(stmt, SBlockRealize):
-            extents = self._extents(place)
-            if not isinstance(stmt.predicate, tirx.IntImm):
-                self._guard(stmt, stmt.predicate, extents)
-            bound = {
-                axis.var: steps_of(value, self._steps, extents) for axis, value in bindings_of(stmt)
-            }
-            self._steps.update(bound)
-        elif isinstance(stmt, tirx.Bind):
-            self._steps[stmt.var] = steps_of(stmt.value, self._steps, self._extents(place))
-        elif isinstance(stmt, tirx.IfThenElse):
-            self._guard(stmt, stmt.condition, self._extents(place))
-        return isinstance(stmt, tirx.BufferStore)
+    def _nest(self, place: Place) -> _Nest:
+        """Return the loops and guards of a place, whose variables have steps from then on."""
+        found = self._nests.get(place)
+        if found is None:
+            found = self._nests[place] = self._entered(place)
+        return found
 
-    def _enter(self, loop: Any, position: int) -> None:
-        """Number a loop and note how its variable moves, of the loop at a position."""
-        extent = extent_of(loop.extent, 1)
-        self._steps[loop.loop_var] = {position: 1.0} if extent > 1 else {}
-        kind = _KINDS.get(int(loop.kind), "serial")
-        self._loops[loop] = NestLoop(len(self._loops), extent, kind)
+    def _entered(self, place: Place) -> _Nest:
+        if place.outer is None:
+            return _Nest((), [], ())
+        own, outer = place.around[-1], self._nest(place.outer)
+        if isinstance(own, tirx.For):
+            extent = extent_of(own.extent, 1)
+            self._steps[own.loop_var] = {len(outer.loops): 1.0} if extent > 1 else {}
+            loop = NestLoop(len(self._nests), extent, _KINDS.get(int(own.kind), "serial"))
+            return _Nest((*outer.loops, loop), [*outer.extents, extent], outer.guards)
+        condition = own.predicate if isinstance(own, SBlockRealize) else own.condition
+        if isinstance(own, tirx.While) or (
+            isinstance(own, SBlockRealize) and isinstance(condition, tirx.IntImm)
+        ):
+            return outer
+        moved = frozenset(loops_of([condition], self._steps, outer.extents))
+        return outer._replace(guards=(*outer.guards, moved))
 
-    def _guard(self, stmt: Any, condition: Any, extents: Sequence[int]) -> None:
-        self._guards[stmt] = frozenset(loops_of([condition], self._steps, extents))
-
-    def _extents(self, place: Place) -> list[int]:
-        return [self._loops[loop].extent for loop in place.loops]
-
-    def _statement(self, stmt: Any, place: Place) -> Statement:
-        value = _Value(self._extents(place), self._steps)
+    def _statement(self, stmt: Any, nest: _Nest) -> Statement:
+        value = _Value(nest.extents, self._steps)
         value.read(stmt.value)
         for index in stmt.indices:
             value.read_index(index)
@@ -160,14 +167,8 @@ class _StatementReader:
             self._access(load.source, load.indices, value, stores=False) for load in value.loads
         ]
         found.append(self._access(stmt.buffer, stmt.indices, value, stores=True))
-        guards = [self._guards[one] for one in place.around if one in self._guards]
-        return Statement(
-            tuple(self._loops[loop] for loop in place.loops),
-            value.operations,
-            value.calls,
-            (*guards, *value.guards),
-            tuple(found),
-        )
+        guards = (*nest.guards, *value.guards)
+        return Statement(nest.loops, value.operations, value.calls, guards, tuple(found))
 
     def _access(self, buffer: Any, indices: Any, value: _Value, *, stores: bool) -> NestAccess:
         size = 1.0

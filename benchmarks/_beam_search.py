@@ -15,7 +15,7 @@ from schedlang.instructions.choices import Decider
 from schedlang.search.base import StrategyBase, check_setting
 from schedlang.search.cost_model import Example
 from schedlang.search.gradient_boosting import GradientBoosting
-from schedlang.search.program_builder import Program, extract_features
+from schedlang.search.proposal_kernel import Program, extract_features
 from schedlang.search.proposals import Told
 from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import predict_known

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import math
 import os
 import statistics
@@ -37,13 +36,14 @@ from typing import Any
 import numpy as np
 from _bands_plot import draw, points
 from _kernel_tuner import run_strategy
+from _results import store
 
 import schedlang as sl
 from schedlang.lab.recording import line_of
 from schedlang.lab.simulation import baseline_of, regret, score
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
-from schedlang.search.program_builder import Program, extract_features
+from schedlang.search.proposal_kernel import Program, extract_features
 from schedlang.search.searches import SEARCHES
 
 SPACES = Path(__file__).parent / "recorded"
@@ -263,7 +263,7 @@ def main() -> None:
         mean = statistics.fmean(found for *_, found in best)
         print(f"{'':64}{mean:7.3f}")
     if args.json is not None:
-        args.json.write_text(json.dumps({"seeds": args.seeds, "rows": rows}, indent=1))
+        store({"seeds": args.seeds, "rows": rows}, args.json)
     if args.picture is not None:
         draw(rows, args.picture)
 

@@ -5,17 +5,31 @@ replay.
 """
 
 from schedlang.modules.cpu.dot_products import UseBF16Dot, UseVNNI, dot_tile
-from schedlang.modules.cpu.draw_nests import update_in_chains, update_private_copies
-from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
-from schedlang.modules.cpu.move_data import move_block, move_data
-from schedlang.modules.cpu.pack_ahead import pack_ahead, pack_read
-from schedlang.modules.cpu.parallel_vectorize_unroll import (
+from schedlang.modules.cpu.draw_nests import (
+    move_block,
+    move_data,
+    update_in_chains,
+    update_private_copies,
+)
+from schedlang.modules.cpu.finish import (
     finish_blocks,
     finish_by_work,
+    finish_like_metaschedule,
     parallel_vectorize_unroll,
+    replace_math_calls,
+    vector_math,
+    vectorize_math,
 )
+from schedlang.modules.cpu.pack_ahead import pack_ahead, pack_read
 from schedlang.modules.cpu.register_tile import register_tile, sample_register_tile, unroll_tile
-from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
+from schedlang.modules.finish import (
+    annotate_unroll,
+    decompose_reduction,
+    decompose_reduction_block,
+    initialize_before,
+    parallelize_outer,
+    vectorize_inner,
+)
 from schedlang.modules.gpu.auto_bind import (
     auto_bind,
     bind_grid,
@@ -26,7 +40,12 @@ from schedlang.modules.gpu.cross_thread_reduction import (
     cross_thread_reduction,
     reduce_across_threads,
 )
-from schedlang.modules.gpu.finish_threads import finish_for_threads, finish_threads
+from schedlang.modules.gpu.finish_threads import (
+    cooperative_fetching,
+    finish_for_threads,
+    finish_threads,
+    sample_fetch_width,
+)
 from schedlang.modules.gpu.fragments import (
     copy_by_warps,
     load_fragments,
@@ -36,8 +55,7 @@ from schedlang.modules.gpu.fragments import (
     store_fragments,
     use_intrinsics,
 )
-from schedlang.modules.gpu.matrix_operands import to_matrix_product
-from schedlang.modules.gpu.pipeline import cooperative_fetching, sample_fetch_width
+from schedlang.modules.gpu.matrix_operands import sample_factor, to_matrix_product
 from schedlang.modules.gpu.thread_tiling import sample_thread_tile, thread_tiling
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
 from schedlang.modules.gpu.use_wgmma import (
@@ -48,30 +66,24 @@ from schedlang.modules.gpu.use_wgmma import (
     sample_tile_extent,
     stage_for_warpgroups,
 )
-from schedlang.modules.gpu.warp_tiling import sample_factor
-from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.modules.shared.auto_inline import (
+from schedlang.modules.inlining import (
     auto_inline,
     inline_constants,
     random_compute_location,
 )
-from schedlang.modules.shared.finish import (
-    annotate_unroll,
-    decompose_reduction,
-    decompose_reduction_block,
-    initialize_before,
-    parallelize_outer,
-    vectorize_inner,
-)
-from schedlang.modules.shared.layout_rewrite import layout_rewrite, rewrite_layouts
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
-from schedlang.modules.shared.pad_einsum import (
+from schedlang.modules.reductions import (
+    add_rfactor,
     copy_out,
     pad_einsum,
     pad_to_multiples,
     place_padded_result,
 )
-from schedlang.modules.shared.tensorize import tensorize_with
+from schedlang.modules.tiling import (
+    layout_rewrite,
+    multi_level_tiling,
+    rewrite_layouts,
+    tensorize_with,
+)
 
 __all__ = [
     "UseBF16Dot",

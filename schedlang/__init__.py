@@ -70,11 +70,9 @@ if _typing.TYPE_CHECKING:
     )
     from schedlang.shapes import PointKernel, ShapeSet
     from schedlang.shapes.tune_shapes import tune_shapes
-    from schedlang.spaces.idle import IdleModuleWarning
-    from schedlang.spaces.module import Module, module
-    from schedlang.spaces.placement import Stochastic, UnknownPlaceWarning
+    from schedlang.spaces.module import Module, Stochastic, UnknownPlaceWarning, module
     from schedlang.spaces.sketch import FailedPathWarning, Sketch
-    from schedlang.spaces.space import Space
+    from schedlang.spaces.space import IdleModuleWarning, Space
     from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
     from schedlang.tuning import (
         Callback,

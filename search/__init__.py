@@ -3,14 +3,13 @@
 from typing import TYPE_CHECKING
 
 from schedlang.search.base import ProposingStrategy, StrategyBase
-from schedlang.search.baselines import Grid, Random
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.cost_model import CostModel, CostModelError, Example, RandomModel
 from schedlang.search.evolutionary import Evolutionary
 from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
 from schedlang.search.gradient_boosting import DecisionModel, GradientBoosting
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.searches import SEARCHES, MakeStrategy, make_search
+from schedlang.search.searches import SEARCHES, Grid, MakeStrategy, Random, make_search
 from schedlang.search.strategy import Outcome, Proposal, Recorded, Rejection, Strategy
 from schedlang.search.tree_search import TreeSearch
 

@@ -8,8 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.language.schedule import Trace
-from schedlang.search.program_builder import Program, ProgramBuilder
-from schedlang.search.proposal_kernel import Mutation, ProposalKernel, Transition, cross
+from schedlang.search.proposal_kernel import (
+    Mutation,
+    Program,
+    ProgramBuilder,
+    ProposalKernel,
+    Transition,
+    cross,
+)
 from schedlang.search.proposals import Proposals
 from schedlang.search.surrogate import Surrogate
 

@@ -14,7 +14,7 @@ from schedlang.search.annealing import Annealing, temperatures
 from schedlang.search.base import GIVE_UP_AFTER, StrategyBase, check_setting
 from schedlang.search.cost_model import CostModel
 from schedlang.search.gradient_boosting import DecisionModel, GradientBoosting
-from schedlang.search.program_builder import Program, ProgramBuilder
+from schedlang.search.proposal_kernel import Program, ProgramBuilder
 from schedlang.search.proposals import Told
 from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate, describe_ranking

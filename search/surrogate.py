@@ -16,7 +16,7 @@ from schedlang.measurement.clock import Stopwatch
 from schedlang.measurement.protocol import check_method, check_values
 from schedlang.search.cost_model import CostModel, CostModelError, Example, Scores, energy
 from schedlang.search.gradient_boosting import DecisionModel
-from schedlang.search.program_builder import Program
+from schedlang.search.proposal_kernel import Program
 from schedlang.search.proposals import Told
 from schedlang.tvm.analysis.work import Features
 

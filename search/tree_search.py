@@ -19,7 +19,7 @@ from schedlang.search.decision_tree import (
     load_tree,
 )
 from schedlang.search.gradient_boosting import site_values
-from schedlang.search.program_builder import Program, extract_features
+from schedlang.search.proposal_kernel import Program, extract_features
 from schedlang.search.proposals import Told
 from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate

@@ -23,8 +23,8 @@ from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.register_tile import sample_register_tile
-from schedlang.modules.shared.checks import check_positive
-from schedlang.modules.shared.tensorize import tensorize_with
+from schedlang.modules.finish import check_positive
+from schedlang.modules.tiling import tensorize_with
 from schedlang.spaces.module import module
 
 # -- 8-bit integers: ``vpdpbusd`` multiplies and adds 64 pairs at a time --------------------------

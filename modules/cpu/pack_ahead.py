@@ -12,7 +12,7 @@ from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import complement
+from schedlang.modules.finish import complement
 
 # Fewest uses of an element for which copying it may pay.
 MIN_USES = 16

@@ -25,15 +25,15 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_ahead import choose_packing, choose_packing_ahead, streamed_weights
-from schedlang.modules.shared.checks import (
+from schedlang.modules.finish import (
     STARTS_LATER,
     check_positive,
     check_prob,
     complement,
     not_applicable_if_refused,
+    widest_vector,
 )
-from schedlang.modules.shared.finish import widest_vector
-from schedlang.modules.shared.multi_level_tiling import consume_below
+from schedlang.modules.tiling import consume_below
 from schedlang.spaces.module import module
 
 # Longest inner part of a reduction loop. It is unrolled, which pays for short parts only.

@@ -22,7 +22,7 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_positive
+from schedlang.modules.finish import check_positive
 from schedlang.spaces.module import module
 
 

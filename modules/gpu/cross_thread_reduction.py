@@ -20,8 +20,8 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.add_rfactor import fuse_reduction_loops, require_serial_reduction
-from schedlang.modules.shared.checks import check_prob, complement
+from schedlang.modules.finish import check_prob, complement
+from schedlang.modules.reductions import fuse_reduction_loops, require_serial_reduction
 from schedlang.spaces.module import block_names, module
 
 _THREADS = "threadIdx.x"

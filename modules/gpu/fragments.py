@@ -16,7 +16,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.auto_bind import threads_around
-from schedlang.modules.gpu.pipeline import stage_in_shared, vector_widths
+from schedlang.modules.gpu.finish_threads import stage_in_shared, vector_widths
 
 ROWS = COLUMNS = 16
 WARP = 32

@@ -30,15 +30,15 @@ from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import sampling_instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.finish import check_prob, complement, not_applicable_if_refused
 from schedlang.modules.gpu.auto_bind import bind_tiles
-from schedlang.modules.gpu.pipeline import (
+from schedlang.modules.gpu.finish_threads import (
     cooperative_fetching,
     fetch_width,
     overlap_copies,
     stage_in_shared,
 )
-from schedlang.modules.shared.checks import check_prob, complement, not_applicable_if_refused
-from schedlang.modules.shared.multi_level_tiling import may_collect, require_tileable
+from schedlang.modules.tiling import may_collect, require_tileable
 from schedlang.spaces.module import module
 
 STRUCTURE = "SSSRRSRS"

@@ -17,12 +17,16 @@ from schedlang.expressions import IntExpr, minimum
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.finish import check_positive, not_applicable_if_refused
 from schedlang.modules.gpu.auto_bind import bind_grid
+from schedlang.modules.gpu.finish_threads import pipeline, stage_in_shared
 from schedlang.modules.gpu.fragments import copy_by_warps, pad_to_tiles, sample_copies
-from schedlang.modules.gpu.matrix_operands import find_matrix_product, to_fused_matrix_product
-from schedlang.modules.gpu.pipeline import pipeline, stage_in_shared
-from schedlang.modules.gpu.tensor_core_ways import order_weights
-from schedlang.modules.gpu.warp_tiling import sample_factor
+from schedlang.modules.gpu.matrix_operands import (
+    find_matrix_product,
+    sample_factor,
+    to_fused_matrix_product,
+)
+from schedlang.modules.gpu.use_tensor_core import order_weights
 from schedlang.modules.gpu.wgmma_intrinsics import (
     ATOM,
     CHUNK,
@@ -35,7 +39,6 @@ from schedlang.modules.gpu.wgmma_intrinsics import (
     operand_layout,
     result_layout,
 )
-from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.spaces.module import module
 
 LAYOUTS = ("swizzled", "plain")

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
-from schedlang.distributions._checks import MAX_CANDIDATES, call_text, shorten
-from schedlang.distributions._drawing import Rng
+from schedlang.distributions._parameters import MAX_CANDIDATES, Rng, call_text, shorten
 from schedlang.errors import DistributionError
 
 __all__ = [

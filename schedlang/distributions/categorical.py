@@ -14,20 +14,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from schedlang.distributions._checks import (
+from schedlang.distributions._parameters import (
     MAX_CANDIDATES,
-    as_number,
-    check_int,
-    distinct_ints,
-    normalised,
-    refuse,
-)
-from schedlang.distributions._drawing import (
     PRIOR_JUMP,
     Rng,
     ValueTable,
+    as_number,
+    check_int,
+    distinct_ints,
     mixture_log_ratio,
+    normalised,
     pick_index,
+    refuse,
 )
 from schedlang.distributions.base import Decision, Distribution, register_distribution
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import combinations
 
-from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
+from schedlang.distributions._parameters import Rng, cumulate, pick_cumulated
 from schedlang.distributions.tile_engine import (
     Factors,
     LevelWeights,

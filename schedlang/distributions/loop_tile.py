@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeGuard, cast
 
-from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, as_weight, check_int, refuse
+from schedlang.distributions._parameters import MAX_EXTENT, MAX_LEVELS, as_weight, check_int, refuse
 from schedlang.distributions.base import Decision, Distribution, Rng, register_distribution
 from schedlang.distributions.factorizations import Factorizations, factorizations
 from schedlang.distributions.padded_extents import (

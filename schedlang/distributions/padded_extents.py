@@ -15,8 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 
-from schedlang.distributions._checks import MAX_EXTENT
-from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
+from schedlang.distributions._parameters import MAX_EXTENT, Rng, cumulate, pick_cumulated
 from schedlang.distributions.factorizations import Factorizations
 from schedlang.distributions.tile_engine import Factors, LevelWeights, Line, TileEngine, divisors
 

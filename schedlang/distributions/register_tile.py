@@ -9,8 +9,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, cast
 
-from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse, shorten
-from schedlang.distributions._drawing import PRIOR_JUMP, Rng, ValueTable, pick_index
+from schedlang.distributions._parameters import (
+    MAX_EXTENT,
+    MAX_LEVELS,
+    PRIOR_JUMP,
+    Rng,
+    ValueTable,
+    check_int,
+    pick_index,
+    refuse,
+    shorten,
+)
 from schedlang.distributions.base import Decision, Distribution, register_distribution
 from schedlang.distributions.tile_engine import divisors
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, cast
 
-from schedlang.distributions._checks import check_int, distinct_ints, refuse
-from schedlang.distributions._drawing import (
+from schedlang.distributions._parameters import (
     PRIOR_JUMP,
     Rng,
+    check_int,
     cumulate,
+    distinct_ints,
     mixture_log_ratio,
     pick_cumulated,
     pick_index,
+    refuse,
 )
 from schedlang.distributions.base import Decision, Distribution, register_distribution
 

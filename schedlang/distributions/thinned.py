@@ -10,8 +10,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
-from schedlang.distributions._checks import MAX_CANDIDATES, check_int
-from schedlang.distributions._drawing import ValueTable
+from schedlang.distributions._parameters import MAX_CANDIDATES, ValueTable, check_int
 from schedlang.distributions.base import (
     JSON,
     Decision,

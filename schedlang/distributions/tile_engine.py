@@ -11,8 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from schedlang.distributions._checks import MAX_CANDIDATES, as_weight, refuse, shorten
-from schedlang.distributions._drawing import PRIOR_JUMP, Rng, cumulate, pick_cumulated
+from schedlang.distributions._parameters import (
+    MAX_CANDIDATES,
+    PRIOR_JUMP,
+    Rng,
+    as_weight,
+    cumulate,
+    pick_cumulated,
+    refuse,
+    shorten,
+)
 
 Factors: TypeAlias = tuple[int, ...]
 

@@ -21,8 +21,7 @@ from schedlang.lab import RecordedProgram, RecordedSpace, Ways
 from schedlang.lab.recording import as_stored, line_of, read
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status
-from schedlang.search.base import ProposingStrategy
-from schedlang.search.enumerator import Enumerator
+from schedlang.search.base import Enumerator, ProposingStrategy
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target

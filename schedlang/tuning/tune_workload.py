@@ -12,9 +12,8 @@ from schedlang.measurement import SupportsMeasure
 from schedlang.measurement.problem import ComputeReference, GivenTolerance, Inputs, Verify
 from schedlang.printed import listed
 from schedlang.search import MakeStrategy, Strategy
-from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
-from schedlang.spaces.space import Space
+from schedlang.spaces.space import Space, warn_of_idle
 from schedlang.targets import Target, as_target
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, measure_on

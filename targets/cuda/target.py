@@ -24,7 +24,7 @@ from schedlang.modules.gpu.auto_bind import auto_bind
 from schedlang.modules.gpu.cross_thread_reduction import cross_thread_reduction
 from schedlang.modules.gpu.finish_threads import finish_threads
 from schedlang.modules.gpu.thread_tiling import thread_tiling
-from schedlang.modules.shared.auto_inline import auto_inline, inline_constants
+from schedlang.modules.inlining import auto_inline, inline_constants
 from schedlang.spaces.space import Space
 from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.attributes import DEVICE, MODELS, NAMES, RATES, model_name, unfit
@@ -35,8 +35,7 @@ from schedlang.targets.cuda.cuda_api import (
     read_device,
     why_none,
 )
-from schedlang.targets.cuda.cuda_machine import CUDAMachine
-from schedlang.targets.cuda.limits import Limits, Reason
+from schedlang.targets.cuda.limits import CUDAMachine, Limits, Reason
 from schedlang.targets.target import Target, table
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda

@@ -24,7 +24,7 @@ from searches import SPACES, recorded
 
 import schedlang as sl
 from schedlang.search.cost_model import Example
-from schedlang.search.program_builder import Program, extract_features
+from schedlang.search.proposal_kernel import Program, extract_features
 from schedlang.search.tasks import TaskProgress
 
 NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"

@@ -15,7 +15,7 @@ from schedlang.naming import words as words_of
 from schedlang.naming.objects import UsageError, parameters_in, sizes_of, target_of, value_of
 from schedlang.search import SEARCHES
 from schedlang.search.explore_exploit import SETTINGS
-from schedlang.search.tasks.registry import OBJECTIVES, SCHEDULERS
+from schedlang.search.tasks import OBJECTIVES, SCHEDULERS
 from schedlang.targets import kinds
 from schedlang.workloads import operators
 from tests.cli.calling import SIZES, call, document

@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.errors import InvalidTrace, SpaceError
 from schedlang.instructions.choices import Decider, Draw, Path
 from schedlang.lab import RecordedSpace
-from schedlang.search.enumerator import Enumerator
+from schedlang.search.base import Enumerator
 from schedlang.spaces.mutation import by_site, revise
 from tests.lab.made_up_space import made_up
 from tests.spaces.partial_spaces import (

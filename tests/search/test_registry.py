@@ -15,7 +15,7 @@ from schedlang.search import (
 )
 from schedlang.search.explore_exploit import SETTINGS
 from schedlang.search.strategy import Strategy
-from schedlang.search.tasks.registry import make_objective, make_scheduler
+from schedlang.search.tasks import make_objective, make_scheduler
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.workloads.workload import Workload
 

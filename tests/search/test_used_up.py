@@ -8,7 +8,7 @@ import schedlang as sl
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.search import Random
-from schedlang.search.enumerator import MOST_WAYS, Completeness, Enumerator
+from schedlang.search.base import MOST_WAYS, Completeness, Enumerator
 from schedlang.search.searches import SEARCHES
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space

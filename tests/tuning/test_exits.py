@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import UserCodeError, users_code
-from schedlang.search.tasks.objective import ObjectiveError, UserObjective
+from schedlang.search.task_objective import ObjectiveError, UserObjective
 from schedlang.tuning.hosts import Hosts
 from tests.crash.tuner import Replayed
 from tests.tuning.hosts.replaying import WORKLOAD, tune, tune_slices

@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.language.schedule import Schedule
-from schedlang.search.coordinate_descent.models import origin
+from schedlang.search.coordinate_models import origin
 from schedlang.targets import CPUTarget
 from schedlang.tuning.kernels import defaults as many
 from schedlang.tuning.kernels.defaults import Helper, described

@@ -12,8 +12,7 @@ from schedlang.networks.tasks import Total
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.network_result import NetworkResult, TaskResult
 from schedlang.networks.tuning.network_tasks import SlicedTask, shares_of
-from schedlang.search.tasks import TaskScheduler
-from schedlang.search.tasks.schedulers import HALF
+from schedlang.search.tasks import HALF, TaskScheduler
 from schedlang.tuning.budget import describe_trials
 from schedlang.tuning.session import Call
 

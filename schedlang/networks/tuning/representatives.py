@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from schedlang.networks.sizes import NetworkSet, differing
-from schedlang.search.tasks import TaskProgress
-from schedlang.search.tasks.schedulers import HALF
+from schedlang.search.tasks import HALF, TaskProgress
 from schedlang.tuning.session import Call
 from schedlang.workloads.structural_key import coordinates
 

@@ -26,9 +26,8 @@ from schedlang.search.tasks import (
     TaskScheduler,
     make_scheduler,
 )
-from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
-from schedlang.spaces.space import Space
+from schedlang.spaces.space import Space, warn_of_idle
 from schedlang.targets import Target
 from schedlang.tuning.arguments import as_space
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of

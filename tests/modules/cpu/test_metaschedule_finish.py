@@ -11,9 +11,9 @@ from tvm.s_tir.meta_schedule import postproc
 
 import schedlang as sl
 from schedlang.errors import SpaceError
-from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
-from schedlang.modules.shared.auto_inline import random_compute_location
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.cpu.finish import finish_like_metaschedule
+from schedlang.modules.inlining import random_compute_location
+from schedlang.modules.tiling import multi_level_tiling
 from schedlang.tvm.program import structurally_equal
 from schedlang.workloads import from_script, matmul
 from schedlang.workloads.workload import Workload

@@ -11,7 +11,7 @@ from tvm import te, topi
 
 import schedlang as sl
 from schedlang.errors import NotApplicable
-from schedlang.modules.cpu.move_data import move_data
+from schedlang.modules.cpu.draw_nests import move_data
 from schedlang.search import Grid, Random
 from schedlang.targets import CPUTarget
 from tests.properties.programs import assert_same_numbers

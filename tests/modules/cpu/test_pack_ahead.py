@@ -23,7 +23,7 @@ from schedlang.analysis import (
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_ahead import pack_ahead
 from schedlang.modules.cpu.register_tile import register_tile
-from schedlang.modules.shared.auto_inline import auto_inline
+from schedlang.modules.inlining import auto_inline
 from schedlang.targets import CPUTarget
 from schedlang.targets.cpu.target import cpu_space
 from schedlang.tvm.packing import split_packing, with_weights

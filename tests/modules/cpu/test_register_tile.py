@@ -10,10 +10,10 @@ import schedlang as sl
 from schedlang.analysis import condition_strides
 from schedlang.distributions import RegisterTile
 from schedlang.errors import SpaceError
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
 from schedlang.modules.cpu.pack_ahead import pack_read
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
 from schedlang.modules.cpu.register_tile import register_tile
-from schedlang.modules.shared.auto_inline import auto_inline
+from schedlang.modules.inlining import auto_inline
 from schedlang.targets import LocalCPU
 from schedlang.workloads import from_script
 from tests.language.primitives.test_golden import script

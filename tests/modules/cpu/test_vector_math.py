@@ -17,9 +17,13 @@ from tvm import te, tirx
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.language.macros import MATH_FUNCTIONS, blocks_with_calls
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
-from schedlang.modules.shared.auto_inline import random_compute_location
+from schedlang.modules.cpu.finish import (
+    parallel_vectorize_unroll,
+    replace_math_calls,
+    vector_math,
+    vectorize_math,
+)
+from schedlang.modules.inlining import random_compute_location
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, build_callable
 from schedlang.tvm.program import structurally_equal

@@ -17,7 +17,7 @@ from schedlang.errors import SpaceError
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.auto_bind import auto_bind, bind_unbound_blocks
 from schedlang.modules.gpu.cross_thread_reduction import cross_thread_reduction
-from schedlang.modules.shared.auto_inline import auto_inline
+from schedlang.modules.inlining import auto_inline
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all

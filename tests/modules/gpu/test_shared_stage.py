@@ -7,7 +7,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.modules.gpu.auto_bind import bind_tiles
-from schedlang.modules.gpu.pipeline import (
+from schedlang.modules.gpu.finish_threads import (
     cooperative_fetching,
     fetch_width,
     overlap_copies,

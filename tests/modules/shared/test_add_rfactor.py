@@ -10,8 +10,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from schedlang.errors import SpaceError
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.shared.add_rfactor import add_rfactor
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
+from schedlang.modules.reductions import add_rfactor
 from schedlang.spaces.sketch import Sketch
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import block_names as block_names_of

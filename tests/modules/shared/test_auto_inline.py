@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.analysis import block_facts, require
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.auto_inline import auto_inline
+from schedlang.modules.inlining import auto_inline
 from schedlang.spaces.module import Module
 from schedlang.tvm.program import block_names, structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all

@@ -12,10 +12,10 @@ from tvm.target import Target
 
 from schedlang.errors import InvalidTrace
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.modules.shared.auto_inline import auto_inline, random_compute_location
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
+from schedlang.modules.inlining import auto_inline, random_compute_location
+from schedlang.modules.reductions import add_rfactor
+from schedlang.modules.tiling import multi_level_tiling
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import block_names, structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all

@@ -10,8 +10,8 @@ from tvm import te
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.finish import decompose_reduction, parallelize_outer, vectorize_inner
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.finish import decompose_reduction, parallelize_outer, vectorize_inner
+from schedlang.modules.tiling import multi_level_tiling
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.workloads import from_te

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from schedlang.modules.shared.auto_inline import inline_constants
+from schedlang.modules.inlining import inline_constants
 from schedlang.workloads import from_script
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import chain, elementwise

@@ -9,9 +9,8 @@ import pytest
 
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.shared.layout_rewrite import layout_rewrite
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
+from schedlang.modules.tiling import layout_rewrite, multi_level_tiling
 from schedlang.spaces.space import Space
 from schedlang.workloads import C2D, from_prim_func, matmul
 from schedlang.workloads.workload import Workload

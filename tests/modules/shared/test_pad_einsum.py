@@ -12,9 +12,9 @@ from schedlang.analysis import branches_along
 from schedlang.analysis.intrinsics import find_einsum
 from schedlang.errors import SpaceError
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
-from schedlang.modules.shared.pad_einsum import pad_einsum
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
+from schedlang.modules.reductions import pad_einsum
+from schedlang.modules.tiling import multi_level_tiling
 from schedlang.workloads import C2D, GMM, NRM, TBG, from_script, matmul
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import elementwise

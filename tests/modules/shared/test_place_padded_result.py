@@ -10,10 +10,10 @@ import pytest
 
 from schedlang.analysis import common_depth
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.shared.auto_inline import random_compute_location
-from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
-from schedlang.modules.shared.pad_einsum import pad_einsum, place_padded_result
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
+from schedlang.modules.inlining import random_compute_location
+from schedlang.modules.reductions import pad_einsum, place_padded_result
+from schedlang.modules.tiling import multi_level_tiling
 from schedlang.workloads import matmul
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import chain, row_sum

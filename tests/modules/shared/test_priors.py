@@ -9,7 +9,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import SpaceError
 from schedlang.modules import auto_inline, parallel_vectorize_unroll, register_tile, vector_math
-from schedlang.modules.shared.checks import PREFERENCE, complement, weigh_multiples
+from schedlang.modules.finish import PREFERENCE, complement, weigh_multiples
 from schedlang.spaces.module import Module
 
 

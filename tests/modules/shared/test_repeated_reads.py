@@ -9,7 +9,7 @@ import pytest
 from tvm import te, tirx
 
 import schedlang as sl
-from schedlang.modules.shared.auto_inline import auto_inline, inline_constants
+from schedlang.modules.inlining import auto_inline, inline_constants
 from schedlang.tvm.program import block_names
 from schedlang.tvm.values import TensorLoad, found_in, operands_of
 from schedlang.workloads import from_te
@@ -136,8 +136,8 @@ def test_ends_of_the_range(
     monkeypatch: pytest.MonkeyPatch, few: int, most: int, blocks: int
 ) -> None:
     """A chain of three steps becomes one block without the bound, and stays without any repeat."""
-    monkeypatch.setattr("schedlang.modules.shared.auto_inline.FEW_REPEATED", few)
-    monkeypatch.setattr("schedlang.modules.shared.auto_inline.MAX_REPEATED", most)
+    monkeypatch.setattr("schedlang.modules.inlining.FEW_REPEATED", few)
+    monkeypatch.setattr("schedlang.modules.inlining.MAX_REPEATED", most)
     first = tensor = te.placeholder((16,), name="A")
     for step in range(3):
         tensor = te.compute((16,), _square(tensor), name=f"S{step}")

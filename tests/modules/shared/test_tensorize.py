@@ -9,8 +9,8 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.analysis.intrinsics import block_axes, block_reads, define_intrinsic, intrinsic_axes
-from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
-from schedlang.modules.shared.tensorize import tensorize_with
+from schedlang.modules.cpu.finish import parallel_vectorize_unroll
+from schedlang.modules.tiling import tensorize_with
 from schedlang.workloads import from_te, matmul
 from tests.modules.dot_products import assert_right_numbers, product
 from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled

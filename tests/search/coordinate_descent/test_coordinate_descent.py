@@ -13,7 +13,7 @@ from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
 from schedlang.search import ExploreExploit, Outcome, Proposal
 from schedlang.search.coordinate_descent import CoordinateDescent
-from schedlang.search.coordinate_descent.models import (
+from schedlang.search.coordinate_models import (
     Step,
     origin,
     steps_from,

@@ -11,11 +11,10 @@ from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import Stopwatch
 from schedlang.search import Outcome
-from schedlang.search.coordinate_descent import CoordinateDescent
-from schedlang.search.coordinate_descent.models import ProgramModel, StepModel
-from schedlang.search.coordinate_descent.starting_points import Perturbation
+from schedlang.search.coordinate_descent import CoordinateDescent, Perturbation
+from schedlang.search.coordinate_models import ProgramModel, StepModel
 from schedlang.search.gradient_boosting import GradientBoosting
-from schedlang.search.program_builder import ProgramBuilder
+from schedlang.search.proposal_kernel import ProgramBuilder
 from schedlang.search.proposals import Proposals
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space

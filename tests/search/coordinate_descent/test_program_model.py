@@ -9,8 +9,8 @@ import pytest
 
 from schedlang.measurement.clock import Stopwatch
 from schedlang.search import CoordinateDescent, Example, GradientBoosting, Outcome
-from schedlang.search.coordinate_descent.models import ProgramModel
-from schedlang.search.program_builder import Program, ProgramBuilder
+from schedlang.search.coordinate_models import ProgramModel
+from schedlang.search.proposal_kernel import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.workloads import matmul

@@ -10,7 +10,7 @@ from scipy.stats import ttest_1samp, ttest_ind
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import Disturbance
-from schedlang.search.coordinate_descent.line_search import p_value, surely_faster
+from schedlang.search.coordinate_models import p_value, surely_faster
 
 FAILURES = [status for status in Status if status is not Status.OK]
 

@@ -10,7 +10,7 @@ from schedlang.language.schedule import Trace
 from schedlang.measurement.clock import Stopwatch
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
-from schedlang.search.coordinate_descent.models import Step, StepModel, steps_from
+from schedlang.search.coordinate_models import Step, StepModel, steps_from
 from schedlang.search.proposals import Proposals
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.testing.strategy import made_up_outcome

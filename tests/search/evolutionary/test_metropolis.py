@@ -17,8 +17,7 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.search.annealing import Chains
 from schedlang.search.gradient_boosting import site_values
-from schedlang.search.program_builder import Program
-from schedlang.search.proposal_kernel import ProposalKernel, Transition, carry_out
+from schedlang.search.proposal_kernel import Program, ProposalKernel, Transition, carry_out
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.workloads import matmul

@@ -12,8 +12,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.distributions import Categorical, Distribution, IntRange
-from schedlang.search.baselines import Grid
-from schedlang.search.enumerator import Enumerator, spaced
+from schedlang.search.base import Enumerator, spaced
+from schedlang.search.searches import Grid
 from schedlang.testing.spaces import (
     FRAGILE,
     HOPELESS,

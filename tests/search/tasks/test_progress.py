@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from schedlang.search.task_objective import estimated_latencies
 from schedlang.search.tasks import TaskProgress, network_latencies
-from schedlang.search.tasks.progress import estimated_latencies
 
 NAN, INF = math.nan, math.inf
 

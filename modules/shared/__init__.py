@@ -1,1 +1,0 @@
-"""Modules for every kind of machine, and what modules share."""

@@ -1,13 +1,13 @@
 """A call of ``tune`` or ``tune_network``: one task or several, one budget and one measurer."""
 
-from schedlang.tuning.session.call import Call, InterruptedWarning, Unfinished
-from schedlang.tuning.session.task_run import Slice, TaskRun, TunedTask
+from schedlang.tuning.session.session import STORED, Call, InterruptedWarning, Session
+from schedlang.tuning.session.task_run import Slice, TaskRun
 
 __all__ = [
     "Call",
     "InterruptedWarning",
+    "STORED",
+    "Session",
     "Slice",
-    "TunedTask",
     "TaskRun",
-    "Unfinished",
 ]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedlang.errors import UntunedWarning
 from schedlang.networks.compiled.function_programs import ProgramChoice
 from schedlang.targets import Target
 from schedlang.targets.errors import BuildError, describe
-from schedlang.tuning.kernels.ladder import UntunedWarning
 from schedlang.tvm import errors, program
 from schedlang.tvm.packing import split_packing
 from schedlang.tvm.relax.calls import with_packed_weights

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import overload
 
 from schedlang.database import Database
-from schedlang.errors import TargetError
+from schedlang.errors import TargetError, UntunedWarning
 from schedlang.networks.compiled.building import Built, Function, build
 from schedlang.networks.compiled.compiled_network import CompiledNetwork
 from schedlang.networks.compiled.compiled_network_set import CompiledNetworkSet
@@ -28,7 +28,7 @@ from schedlang.networks.sizes import NetworkSet, SharedArrays
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.kernels.ladder import Ladder, UntunedWarning
+from schedlang.tuning.kernels.ladder import Ladder
 from schedlang.workloads.wrong_kind import not_a_network
 
 

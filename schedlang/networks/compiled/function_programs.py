@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from schedlang.database import Database, Record, Timing, timing_in
-from schedlang.errors import WorkloadError
+from schedlang.errors import UntunedWarning, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.networks.compiled.display import CompileDisplay
 from schedlang.networks.network import Network
 from schedlang.targets import Target
 from schedlang.tuning.kernels.defaults import Default, default_schedules
-from schedlang.tuning.kernels.ladder import Ladder, Rung, UntunedWarning
+from schedlang.tuning.kernels.ladder import Ladder, Rung
 from schedlang.tuning.kernels.rungs import Lead
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import Twin, calls, with_twins

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.database import Database, Record
 from schedlang.database.opening import opened_for_reading
 from schedlang.database.programs import Unreadable
-from schedlang.errors import DatabaseError, TargetError, WorkloadError
+from schedlang.errors import (
+    DatabaseError,
+    PackingWarning,
+    TargetError,
+    UntunedWarning,
+    WorkloadError,
+)
 from schedlang.measurement.problem import Problem
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
@@ -36,14 +42,6 @@ if TYPE_CHECKING:
 
 
 # -- ``best`` and ``apply`` -----------------------------------------------------------------------
-
-
-class PackingWarning(UserWarning):
-    """A function packs weights in each call; its record was measured with weights packed ahead."""
-
-
-class UntunedWarning(UserWarning):
-    """A function has no verified record of its own: it stays unscheduled, or has a relative's."""
 
 
 def best(

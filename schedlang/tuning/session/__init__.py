@@ -1,6 +1,7 @@
 """A call of ``tune`` or ``tune_network``: one task or several, one budget and one measurer."""
 
-from schedlang.tuning.session.call import Call, InterruptedWarning, Unfinished
+from schedlang.errors import InterruptedWarning
+from schedlang.tuning.session.call import Call, Unfinished
 from schedlang.tuning.session.task_run import Slice, TaskRun, TunedTask
 
 __all__ = [

@@ -13,7 +13,6 @@ The tests run the programs that have no ``*``, with two trials each.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tempfile
@@ -22,6 +21,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from _results import store  # noqa: E402
 
 import schedlang as sl  # noqa: E402
 from tests.bring_your_own.catalogue import BENCHMARK_ONLY, PROGRAMS  # noqa: E402
@@ -113,7 +114,7 @@ def main() -> int:
     print("* a program that the tests leave to this benchmark")
     print(f"{complete} of {len(rows)} complete; {len(slower)} slower than unscheduled")
     if given.json is not None:
-        given.json.write_text(json.dumps(document(rows, trials), indent=1) + "\n")
+        store(document(rows, trials), given.json)
     return 1 if slower or complete < len(rows) else 0
 
 

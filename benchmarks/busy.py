@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import store
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
@@ -290,7 +291,7 @@ def main() -> None:
     for name in args.workloads:
         rows += study(name, roots, args.loads, args)
         if args.json is not None:
-            args.json.write_text(json.dumps({"cores": os.cpu_count(), "rows": rows}, indent=1))
+            store({"cores": os.cpu_count(), "rows": rows}, args.json)
     print(
         f"{'workload':9}{'beside':13}{'side':8}{'winner, us':>11}{'quality':>8}{'seconds':>9}"
         "  claims undisturbed"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import statistics
 import subprocess
 import tempfile
@@ -21,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _made_with import made_with
+from _results import store
 from tvm import te
 
 import schedlang as sl
 from schedlang.bench.suite import read_suite
 from schedlang.measurement.contest import hold_contest
-from schedlang.targets.deployment.threads import use_threads
+from schedlang.targets.deployment.callable import use_threads
 from schedlang.tvm.codegen import CodeGenerator, compile_program, runtime
 
 _ATTENTION = "naive_attn.tinyllama.s32"
@@ -177,8 +176,8 @@ def main() -> None:
     for name, us in calls.items():
         print(f"a call of nothing, {name}: {us:.3f} us")
     if given.json is not None:
-        document = {"made_with": made_with(), "rows": rows, "calls of nothing, us": calls}
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        document = {"rows": rows, "calls of nothing, us": calls}
+        store(document, given.json)
 
 
 if __name__ == "__main__":

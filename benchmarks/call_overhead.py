@@ -14,7 +14,6 @@ what else the machine does counts little. Target: at most 5 us of overhead for t
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import store
 from tvm import te
 
 import schedlang as sl
@@ -142,7 +142,7 @@ def main() -> None:
     print(f"largest overhead with numpy arrays: {overhead:.2f} us (target {LIMIT_US:g})")
     if arguments.json:
         summary = {"numpy_overhead_us": overhead, "rows": rows}
-        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+        store(summary, arguments.json)
 
 
 if __name__ == "__main__":

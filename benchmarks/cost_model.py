@@ -18,7 +18,6 @@ Measuring takes minutes per workload; ``--data FILE`` stores the measurements fo
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from typing import Any, Protocol
 import _xgb_model
 import numpy as np
 from _measured import measured_programs
+from _results import store
 
 import schedlang as sl
 from schedlang.distributions.base import Decision
@@ -263,7 +263,7 @@ def main() -> None:
             "orders": arguments.orders,
             "cores": arguments.cores,
         }
-        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+        store(summary, arguments.json)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ from gpu_rows.workloads import fused_dense
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from _results import store  # noqa: E402
+
 import schedlang as sl  # noqa: E402
 from schedlang.targets.cuda import nvcc  # noqa: E402
 from tests.properties.programs import SMALL, small  # noqa: E402
@@ -127,7 +129,7 @@ def main() -> None:
         rows.append(check(name, given.samples, given.tensor_core))
         print(json.dumps(rows[-1]), flush=True)
         if given.json:
-            given.json.write_text(json.dumps(rows, indent=1) + "\n")
+            store(rows, given.json)
 
 
 if __name__ == "__main__":

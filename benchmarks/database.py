@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import random
 import sqlite3
@@ -21,6 +20,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from _results import store
 
 import schedlang as sl
 from schedlang.database import (
@@ -274,7 +275,7 @@ def main() -> None:
         row = measure(Path(folder), count, appends=20 if arguments.quick else 200)
     show(row)
     if arguments.json:
-        arguments.json.write_text(json.dumps(row, indent=1) + "\n")
+        store(row, arguments.json)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Targets: at least half of the tuned speed (geometric mean), and faster than with
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from _contest import WORKLOADS, ratio, show, summarise
 from _race import hold_finals
+from _results import store
 
 import schedlang as sl
 
@@ -87,7 +87,7 @@ def main() -> None:
             flush=True,
         )
         if given.json:
-            given.json.write_text(json.dumps({"trials": trials, "rows": rows}, indent=1) + "\n")
+            store({"trials": trials, "rows": rows}, given.json)
     for title, least in (("unscheduled", "1"), ("tuned", "0.5")):
         mean, worst = summarise([row[f"{title} over default"] for row in rows])
         print(f"{title} over default: {show(mean, 0)} (target {least}), lowest {show(worst, 0)}")

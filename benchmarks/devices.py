@@ -13,15 +13,14 @@ Target: at least the speed of the default in all rows. Two timings of one progra
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from _contest import ratio, show, summarise
-from _made_with import made_with
 from _race import hold_finals
+from _results import store
 
 import schedlang as sl
 from schedlang.database import Database
@@ -114,8 +113,8 @@ def main() -> None:
             flush=True,
         )
         if given.json:
-            document = made_with() | {"trials": given.trials, "here": here.key, "there": there.key}
-            given.json.write_text(json.dumps(document | {"rows": rows}, indent=1) + "\n")
+            document = {"trials": given.trials, "here": here.key, "there": there.key, "rows": rows}
+            store(document, given.json)
     found = [row["ratio"] for row in rows]
     mean, worst = summarise(found)
     kept = sum(one is not None and one >= LEAST for one in found)

@@ -17,7 +17,6 @@ The exit code is 1 if there are any. Each is printed with the numbers that repro
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -29,6 +28,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from _results import store  # noqa: E402
 
 import schedlang as sl  # noqa: E402
 from tests.trust.fuzz.check import Checked, check  # noqa: E402
@@ -114,7 +115,7 @@ def main() -> int:
             "seconds": round(time.perf_counter() - started, 1),
             "findings": [asdict(finding) for finding in findings],
         }
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        store(document, given.json)
     return 1 if findings else 0
 
 

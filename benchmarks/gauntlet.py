@@ -14,7 +14,6 @@ and counted apart. The exit code is 1 if another wrong program was accepted or a
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -24,6 +23,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from _results import store  # noqa: E402
 
 import schedlang as sl  # noqa: E402
 from tests.trust.catalogue import SUBJECTS  # noqa: E402
@@ -150,8 +151,7 @@ def main() -> int:
     print(f"wrong programs accepted: {wrong}; right programs refused: {right}; {seconds:.0f} s")
     print(f"beyond the limits, accepted: {count([line for line in lines if line.beyond])}")
     if given.json is not None:
-        text = json.dumps(document(lines, seeds, seconds), indent=1)
-        given.json.write_text(text + "\n", encoding="utf-8")
+        store(document(lines, seeds, seconds), given.json)
     return 1 if failed else 0
 
 

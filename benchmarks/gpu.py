@@ -27,6 +27,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from _results import store
 from gpu_rows.bench import Bench
 from gpu_rows.rows import ROWS
 
@@ -68,7 +69,7 @@ def run(
         document["rows"][name] = {**figures, "most trials": bench.trials, "row seconds": took}
         print(f"{name} ({took:.0f} s): {json.dumps(figures)}", flush=True)
         if file is not None:
-            save(document, file)
+            store(document, file)
     return document
 
 
@@ -81,14 +82,6 @@ def describe(bench: Bench) -> dict[str, Any]:
         "software": bench.target.provenance(),
         "rows": {},
     }
-
-
-def save(document: dict[str, Any], file: Path) -> None:
-    """Write the figures; the file is complete at any moment."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".part")
-    partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
 
 
 def main() -> int:

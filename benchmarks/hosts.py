@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import math
 import statistics
 import tempfile
@@ -24,7 +23,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from _made_with import made_with
+from _results import store
 from _simulated_hosts import (
     QUIET,
     ROUGH,
@@ -350,7 +349,7 @@ def main() -> None:
     parts = {"network": network, "program": program, "kills": kills, "driver": driver}
     rows = parts[settings.what](settings)
     if settings.json:
-        settings.json.write_text(json.dumps({"made_with": made_with(), "rows": rows}) + "\n")
+        store(rows, settings.json)
 
 
 if __name__ == "__main__":

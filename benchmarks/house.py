@@ -30,7 +30,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from _against import add_arguments, read, write
+from _results import add_arguments, read, store
 
 import schedlang as sl
 
@@ -212,7 +212,7 @@ def main() -> None:
         found |= entered() | {"tests_collected": collected()}
     print(*table(found, read(given.against) if given.against else {}), sep="\n")
     if given.json:
-        write(found, given.json)
+        store({"values": found}, given.json)
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from _against import add_arguments, finish  # noqa: E402
 from _identity_calls import Call, calls  # noqa: E402
+from _results import add_arguments, finish  # noqa: E402
 from _stored_files import Reading, readings  # noqa: E402
 
 import schedlang as sl  # noqa: E402
-from schedlang.targets.pooled.measurer import PooledMeasurer  # noqa: E402
+from schedlang.targets.worker.measurer import PooledMeasurer  # noqa: E402
 from tests.database.old_runs import played, target  # noqa: E402
 
 # Of all calls, every one of this many in the quick setting.

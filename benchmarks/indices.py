@@ -9,7 +9,6 @@ exit code is 1 if a program computes something else than numpy, or does not comp
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -20,6 +19,8 @@ from _outcomes import table
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from _results import store  # noqa: E402
 
 from tests.tvm.indices.check import NOT_COMPILED, OUTCOMES, WRONG, Case, cases  # noqa: E402
 
@@ -49,7 +50,7 @@ def main() -> int:
             "counts": {schedule: dict(found) for schedule, found in counts.items()},
             "failed": [asdict(case) for case in failed],
         }
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+        store(document, given.json)
     return int(bool(failed))
 
 

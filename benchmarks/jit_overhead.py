@@ -13,7 +13,6 @@ overhead for a known call.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import subprocess
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import store
 from tvm import te
 
 import schedlang as sl
@@ -133,7 +133,7 @@ def main() -> None:
             f"{row['cached']:.0f} ms from the cache"
         )
     if options.json:
-        options.json.write_text(json.dumps({"known": known, "first": first}, indent=1))
+        store({"known": known, "first": first}, options.json)
     slowest = max(row["jit"] for row in known.values())
     if slowest > LIMIT_US:
         sys.exit(f"a known call costs {slowest:.2f} us, more than {LIMIT_US:g}")

@@ -38,6 +38,8 @@ from scipy.stats import beta
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from _results import store  # noqa: E402
+
 import schedlang as sl  # noqa: E402
 from schedlang.database import Database  # noqa: E402
 from tests.crash.tuner import Acknowledged  # noqa: E402
@@ -201,7 +203,7 @@ def main() -> None:
             kills.append(kill)
             print(f"{len(kills):4}: {kill}", flush=True)
             if path is not None:
-                path.write_text(json.dumps({**summarise(kills), "each": list(map(asdict, kills))}))
+                store({**summarise(kills), "each": list(map(asdict, kills))}, path)
     print_table(summarise(kills))
 
 

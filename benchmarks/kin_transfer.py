@@ -13,13 +13,13 @@ Target: geometric mean above 1.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from _contest import ratio, show, summarise
 from _race import hold_finals
+from _results import store
 
 import schedlang as sl
 from schedlang.database import Database
@@ -128,7 +128,7 @@ def main() -> None:
             )
             if given.json:
                 document = {"first": given.first, "later": given.later, "rows": rows}
-                given.json.write_text(json.dumps(document, indent=1) + "\n")
+                store(document, given.json)
     mean, worst = summarise([row["ratio"] for row in rows])
     start, _ = summarise([row["first ratio"] for row in rows])
     print(

@@ -12,14 +12,13 @@ Target: at least as fast as each peer, and for one row 2 times float32 with 8 bi
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
-from _made_with import made_with
+from _results import store
 from low_precision import seconds_of, time_alternately
 
 import schedlang as sl
@@ -92,8 +91,8 @@ def main() -> None:
             print(f"{name:23} {taken * 1e6:9.0f} us {seconds['float32'] / taken:16.2f}")
         tables.append({"rows": rows, "columns": columns, "steps": steps, "seconds": seconds})
     if arguments.json:
-        made = {**made_with(), "trials": arguments.trials, "tables": tables}
-        arguments.json.write_text(json.dumps(made, indent=1) + "\n")
+        made = {"trials": arguments.trials, "tables": tables}
+        store(made, arguments.json)
 
 
 if __name__ == "__main__":

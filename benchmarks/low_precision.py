@@ -11,7 +11,6 @@ an instruction reports no figure for it.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from _results import store
 from tvm import te
 
 import schedlang as sl
@@ -134,7 +134,7 @@ def main() -> None:
         )
     if arguments.json:
         summary = {"size": size, "trials": trials, "rows": rows, "turns": latencies}
-        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+        store(summary, arguments.json)
 
 
 if __name__ == "__main__":

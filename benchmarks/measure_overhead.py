@@ -26,7 +26,6 @@ extra.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -35,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import store
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
@@ -243,7 +243,7 @@ def main() -> None:
         )
         summary = summarize(rows)
         if arguments.json:  # after each row: an interrupted run keeps what it measured
-            arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+            store(summary, arguments.json)
     print(
         f"geometric mean of the ratios {summary['geomean_ratio']:.2f} (target 4), "
         f"lowest correlation {summary['lowest_rank_correlation']:.3f}"

@@ -34,9 +34,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from _made_with import made_with
 from _mutations import Mutation, mutations
 from _outcomes import table
+from _results import made_with, store
 from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -315,13 +315,13 @@ def main() -> None:
         given.count = 2
     chosen = drawn(given.places, given.seed, given.count)
     names = ("places", "tests", "seed", "slow", "seconds")
-    head = {"made_with": made_with(), **{name: getattr(given, name) for name in names}}
-    head = json.loads(json.dumps(head))
+    head = json.loads(json.dumps({name: getattr(given, name) for name in names}))
     done: dict[str, dict[str, Any]] = {}
     if given.json is not None and given.json.exists():
         before = json.loads(given.json.read_text(encoding="utf-8"))
         rows = before.pop("mutants")
-        if before == head:
+        made = {**made_with(), "date": before["made_with"].get("date")}
+        if before == {"made_with": made, **head}:
             done = {row["mutant"]: row for row in rows}
 
     def attempt(mutant: Mutant) -> dict[str, Any]:
@@ -348,9 +348,7 @@ def main() -> None:
                     done[row["mutant"]] = row
                     print(f"{row['mutant']}\n    {row['outcome']} {row['by']}", flush=True)
                     if given.json is not None:
-                        document = {**head, "mutants": list(done.values())}
-                        text = json.dumps(document, indent=1) + "\n"
-                        given.json.write_text(text, encoding="utf-8")
+                        store({**head, "mutants": list(done.values())}, given.json)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise

@@ -20,7 +20,6 @@ Target: none of all this in 20 kills. With ``--json`` each kill is stored at onc
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import tempfile
@@ -32,6 +31,7 @@ from typing import Any
 
 import kills
 import numpy as np
+from _results import store
 from kills import CONTEXT, Kill, kill_once
 from tvm import relax
 
@@ -203,7 +203,7 @@ def main() -> None:
 
         def keep() -> None:
             if given.json is not None:
-                given.json.write_text(json.dumps(session.figures(), indent=1) + "\n")
+                store(session.figures(), given.json)
 
         session.run(3 if given.quick else given.times, keep)
     kills.print_table(kills.summarise(session.kills))

@@ -26,6 +26,8 @@ from _outcomes import table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from _results import store  # noqa: E402
+
 from tests.tvm.primitives.check import (  # noqa: E402
     ACCEPTED,
     NOT_COMPILED,
@@ -134,7 +136,7 @@ def main() -> int:
                 "primitives": {name: dict(one) for name, one in counts.items()},
                 "failed": [vars(one) for one in failed],
             }
-            given.json.write_text(json.dumps(document, indent=1) + "\n")
+            store(document, given.json)
 
     for found in abreast(given.seed, given.first, last, given.step, given.jobs):
         totals[found.outcome] += 1

@@ -9,11 +9,11 @@ above 1 they help. Each figure is the median over the seeds.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from _contest import WORKLOADS, Contestant, compete, draw_from, median, ratio, show, summarise
+from _results import store
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
@@ -74,7 +74,7 @@ def main() -> None:
     print(f"geometric mean of the ratios {show(mean, 0)}, lowest {show(worst, 0)}")
     if arguments.json:
         summary = {"geomean_ratio": mean, "worst_ratio": worst, "trials": trials, "rows": rows}
-        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+        store(summary, arguments.json)
 
 
 if __name__ == "__main__":

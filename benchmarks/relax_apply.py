@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from _results import store
 from tvm import relax
 from tvm.tirx.function import PrimFunc
 
@@ -151,7 +151,7 @@ def main() -> None:
     if given.json is not None:
         found = [{"name": name, "untuned": old, "tuned": new} for name, old, new in rows]
         document = {"target": target.key, "trials": trials, "missed": missed, "rows": found}
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+        store(document, given.json)
 
 
 if __name__ == "__main__":

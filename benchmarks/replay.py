@@ -12,12 +12,12 @@ every replay, as in a search).
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from _results import store
 from tvm.s_tir import Schedule as TVMSchedule
 
 import schedlang as sl
@@ -83,7 +83,7 @@ def main() -> None:
             f"(at most {limit}), {summary[f'{name} as recorded']:.2f} as recorded"
         )
     if arguments.json:
-        arguments.json.write_text(json.dumps({"summary": summary, "rows": rows}, indent=1) + "\n")
+        store({"summary": summary, "rows": rows}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ script.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from _results import store
 
 import schedlang as sl  # noqa: E402
 from schedlang.database.history import RunHistory  # noqa: E402
@@ -101,7 +102,7 @@ def main() -> None:
     row = measure(trials, arguments.times or (1 if arguments.quick else 5))
     show(row)
     if arguments.json:
-        arguments.json.write_text(json.dumps(row, indent=1) + "\n")
+        store(row, arguments.json)
 
 
 if __name__ == "__main__":

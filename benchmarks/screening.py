@@ -12,7 +12,6 @@ screening over the figure with it: above 1, screening helps.
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from _contest import median, ratio, show, summarise
 from _race import hold_finals, tune_schedlang
 from _race_figures import own_share
+from _results import store
 
 import schedlang as sl
 from schedlang.search import Evolutionary
@@ -89,7 +89,7 @@ def main() -> None:
                 "rows": rows,
             }
             if arguments.json:
-                arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+                store(summary, arguments.json)
     print(
         f"median share of the search {show(summary['share'], 0)} (target 0.25); without screening "
         f"over with it: latency {show(summary['quality_ratio'], 0)}, "

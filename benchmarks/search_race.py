@@ -34,6 +34,7 @@ from _contest import WORKLOADS, show
 from _metaschedule_tuning import tune_metaschedule
 from _race import Run, hold_finals, tune_schedlang
 from _race_figures import DEFAULT, PEER, figures, print_figures, print_workload
+from _results import store
 
 import schedlang as sl
 from schedlang.search import SEARCHES
@@ -159,9 +160,7 @@ class Race:
 
     def _save(self) -> None:
         if self.path is not None:
-            partial = self.path.with_suffix(".part")
-            partial.write_text(json.dumps(self.summary(), indent=1) + "\n")
-            partial.replace(self.path)
+            store(self.summary(), self.path)
 
     def resume(self) -> None:
         """Restore the workloads and seeds whose finals the file holds.

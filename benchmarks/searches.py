@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import math
 import os
 import statistics
@@ -37,6 +36,7 @@ from typing import Any
 import numpy as np
 from _bands_plot import draw, points
 from _kernel_tuner import run_strategy
+from _results import store
 
 import schedlang as sl
 from schedlang.lab.recording import line_of
@@ -263,7 +263,7 @@ def main() -> None:
         mean = statistics.fmean(found for *_, found in best)
         print(f"{'':64}{mean:7.3f}")
     if args.json is not None:
-        args.json.write_text(json.dumps({"seeds": args.seeds, "rows": rows}, indent=1))
+        store({"seeds": args.seeds, "rows": rows}, args.json)
     if args.picture is not None:
         draw(rows, args.picture)
 

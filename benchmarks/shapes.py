@@ -15,7 +15,6 @@ measurements; dispatch under a microsecond.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -25,11 +24,12 @@ from typing import Any
 
 import numpy as np
 from _race import hold_finals
+from _results import store
 
 import schedlang as sl
 from schedlang.interpreters.conversions import to_symbolic
 from schedlang.targets import LocalCPU
-from schedlang.tvm.symbolic import unify
+from schedlang.tvm.symbolic_program import unify
 
 ROWS = (1, 2, 4, 7, 8, 16, 17, 32, 64, 100, 128, 200, 256, 333, 509, 512)
 # Inner and outer width: BERT's projections, its two wide layers, and an odd one.
@@ -259,7 +259,7 @@ def main() -> None:
 
     def save() -> None:
         if given.json is not None:
-            given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            store(document, given.json)
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.databases or Path(scratch)

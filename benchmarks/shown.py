@@ -13,7 +13,6 @@ Target: the same loops everywhere, and ratios within 3% of 1.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from _made_with import made_with
+from _results import store
 from tvm import relax, te, tirx
 
 import schedlang as sl
@@ -227,8 +226,8 @@ def main() -> None:
             f"{way:14} {min(values):.3f} to {max(values):.3f}, mean {statistics.fmean(values):.3f}"
         )
     if given.json is not None:
-        document = {"made_with": made_with(), "trials": given.trials, "rows": rows}
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        document = {"trials": given.trials, "rows": rows}
+        store(document, given.json)
 
 
 if __name__ == "__main__":

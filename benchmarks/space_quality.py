@@ -17,7 +17,6 @@ the ``bench`` extra.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from _contest import (
 )
 from _efficiency import ODD_PAIRS, report_odd
 from _metaschedule_space import draw_from_metaschedule
+from _results import store
 
 import schedlang as sl
 from schedlang.bench import torch_operators
@@ -176,7 +176,7 @@ def main() -> None:
     else:
         summary = report_quality(names, trials, seeds)
     if arguments.json:
-        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+        store(summary, arguments.json)
 
 
 if __name__ == "__main__":

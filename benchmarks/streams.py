@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from _against import add_arguments, finish
+from _results import add_arguments, finish
 from _stream_calls import VARIANTS, plain, variant
 from _stream_lines import Lines
 from _stream_networks import LISTED, listed

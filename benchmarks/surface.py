@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from _against import add_arguments, finish
+from _results import add_arguments, finish
 
 import schedlang as sl
 from schedlang._lazy import places

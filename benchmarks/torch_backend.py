@@ -9,14 +9,13 @@ the backend among their sides. Target: all models agree with eager.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
-from _made_with import made_with
+from _results import store
 from backend_rows.small_models import MODELS, Make
 
 from schedlang.networks import EagerGraphWarning, torch_graphs
@@ -85,8 +84,8 @@ def main() -> None:
     agree = sum(row["agrees"] for row in rows)
     print(f"{agree} of {len(rows)} agree; {ours} of {operators} operators ran in our kernels")
     if given.json is not None:
-        document = {"made_with": made_with(), "rows": rows}
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        document = {"rows": rows}
+        store(document, given.json)
 
 
 if __name__ == "__main__":

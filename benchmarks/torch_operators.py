@@ -9,7 +9,6 @@ with another error.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -19,6 +18,8 @@ from _outcomes import table
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from _results import store  # noqa: E402
 
 from tests.networks.operators.catalogue import FAMILIES  # noqa: E402
 from tests.networks.operators.judging import (  # noqa: E402
@@ -63,7 +64,7 @@ def main() -> int:
                 for outcome in (REFUSED, WRONG, UNTYPED)
             },
         }
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+        store(document, given.json)
     return int(any(verdict.failed for verdict in other))
 
 

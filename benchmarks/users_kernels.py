@@ -12,7 +12,6 @@ Target: 30 programs or more each, and at least the speed of numpy and torch.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _made_with import made_with
+from _results import store
 from low_precision import seconds_of, time_alternately
 
 import schedlang as sl
@@ -193,8 +192,8 @@ def main() -> None:
             flush=True,
         )
     if given.json is not None:
-        document = {"made_with": made_with(), "trials": given.trials, "rows": rows}
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        document = {"trials": given.trials, "rows": rows}
+        store(document, given.json)
 
 
 if __name__ == "__main__":

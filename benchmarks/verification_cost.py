@@ -24,11 +24,12 @@ Target: verification is less than 5% of each run.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from _results import store
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
@@ -123,7 +124,7 @@ def main() -> None:
                 flush=True,
             )
             if arguments.json:  # after each row: an interrupted run keeps what it measured
-                arguments.json.write_text(json.dumps(summarize(rows), indent=1) + "\n")
+                store(summarize(rows), arguments.json)
     worst = max(row["share"] for row in rows)
     print(f"largest share {worst:.1%} (target: below {LIMIT:.0%})")
 

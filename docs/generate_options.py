@@ -38,32 +38,44 @@ def _with_table(page: Path, name: str, rows: Iterator[str]) -> str:
 
 
 def _arguments(options: tuple[Option, ...], page: str) -> Iterator[str]:
+    """Yield a row for each option; those that are as of ``tune`` are named below the table."""
     yield from ("| argument | default | meaning | identifies a run |", "|---|---|---|---|")
+    up = "../" * page.count("/")
+    shared = [] if options is TUNE else [option for option in options if option in TUNE]
     for option in options:
+        if option in shared:
+            continue
         default = "" if option.default is REQUIRED else f"`{option.default!r}`"
         meaning = "; ".join(filter(None, [option.help, option.more])).replace(f"({page}#", "(#")
-        meaning = re.sub(r"\]\((?=\w+\.md)", f"]({'../' * page.count('/')}", meaning)
+        meaning = re.sub(r"\]\((?=\w+\.md)", f"]({up}", meaning)
         counts = {None: "", "given": "where given"}.get(option.identity, "yes")
         yield f"| `{option.name}` | {default} | {meaning} | {counts} |"
+    if shared:
+        names = ", ".join(f"`{option.name}`" for option in shared)
+        yield from ("", f"As of [`tune`]({up}tuning.md): {names}.")
 
 
 def _commands() -> Iterator[str]:
-    """Yield a row for each option; what not all of the commands have, or read alike, says so."""
-    yield from ("| option | words | argument | of |", "|---|---|---|---|")
-    commands: dict[str, list[str]] = {}
-    of_commands = {
-        "`tune`": TUNE,
-        "`tune-network`": TUNE_NETWORK,
-        "`tune-shapes`": TUNE_SHAPES,
-    }
+    """Yield a row for each option with words of its own, then the others, by their commands."""
+    yield from ("| option | words | of |", "|---|---|---|")
+    commands: dict[tuple[str, str], list[str]] = {}
+    of_commands = {"tune": TUNE, "tune-network": TUNE_NETWORK, "tune-shapes": TUNE_SHAPES}
     for command, options in of_commands.items():
         for option in options:
             if option.default is not REQUIRED:
                 words = form_of(option).lstrip(" :,;")
-                row = f"| `{flag(option)}` | {words} | `{option.name}=`"
-                commands.setdefault(row, []).append(command)
-    for row, of in commands.items():
-        yield f"{row} | {'' if len(of) == len(of_commands) else ', '.join(of)} |"
+                commands.setdefault((flag(option), words), []).append(command)
+    plain: dict[str, list[str]] = {}
+    for (name, words), of in commands.items():
+        known = "all" if len(of) == len(of_commands) else ", ".join(of)
+        if words:
+            yield f"| `{name}` | {words} | {known} |"
+        else:
+            plain.setdefault(known, []).append(f"`{name}`")
+    yield ""
+    yield f"Besides, as Python takes them: of all, {', '.join(plain.pop('all'))};"
+    others = [f"of `{of.replace(', ', '` and `')}`, {', '.join(n)}" for of, n in plain.items()]
+    yield "; ".join(others) + "."
 
 
 if __name__ == "__main__":

@@ -29,16 +29,17 @@ HEAD = """\
 
 # Instructions
 
-Every instruction with its arguments, what it does, and loops before and after.
+Every instruction with its arguments, what it does, and the loops before and after.
 [language.md](../language.md) explains how instructions are used.
 
-Instructions of a schedule are called as methods, `sch.split(...)`; those of `schedlang.modules` as
-functions, `vectorize_inner(sch, ...)`. *In TVM* names the corresponding method of TVM's
-`s_tir.Schedule`. Without one, a trace exported to TVM holds the effect of the instruction: its
-drawn value, or the primitives that it ran.
+Instructions of a schedule are methods, `sch.split(...)`; those of `schedlang.modules` are
+functions, `vectorize_inner(sch, ...)`, whose `help()` has types and loops. TVM's `s_tir.Schedule`
+has a method of the same name, or the one named as *TVM:*. For an instruction marked *not in TVM*, a
+trace exported to TVM holds its effect: the drawn value, or the primitives that it ran.
 
-Each sampling instruction also takes `name`, the name of its site in the trace, and `decision`, a
-value to use instead of drawing one.
+An argument without a type has that of its name (`block` is a `Block`) or of its default. Each
+sampling instruction also takes `decision`, a value to use instead of drawing one, and `name`, the
+name of its site in the trace.
 
 """
 
@@ -48,7 +49,7 @@ def generate() -> str:
     lines = [HEAD + "## Kinds of argument", "", "| in a signature | takes |", "|---|---|"]
     lines += [f"| `{name}` | {argument.takes} |" for name, argument in argument_types().items()]
     for title, kinds in groups():
-        lines += ["", f"## {title}"]
+        lines += ["", f"## {title}", ""]
         lines = [*lines, *itertools.chain.from_iterable(entry(kind) for kind in kinds)]
     return "\n".join(lines) + "\n"
 
@@ -72,7 +73,7 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
         base = kind.function.__qualname__.partition(".")[0]
         if base in by_base:
             by_base[base].append(kind)
-        elif kind.function.__module__.startswith(schedlang.modules.__name__ + "."):
+        elif is_in_python(kind.function):
             macros.append(kind)
     for base in Schedule.__bases__:
         if kinds := by_base[base.__name__]:
@@ -83,24 +84,46 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
 
 
 def entry(kind: InstructionKind) -> list[str]:
-    """A heading, the signature, what it does, and a line each for the loops and for TVM."""
+    """Return a line with the call, what it does, the loops, and TVM's name if that is another."""
     summary, change = split_docstring(kind.function)
     method = getattr(kind, "tvm_method", kind.name)
-    facts = [change] if change else []
-    facts += [f"In TVM: `{method}`"] if hasattr(tvm.s_tir.Schedule, method) else []
-    call = f"`{kind.name}{signature(kind.function)}`"
-    paragraphs = [f"### `{kind.name}`", call, summary, "\n".join(f"* {fact}" for fact in facts)]
-    return [line for paragraph in paragraphs if paragraph for line in ("", paragraph)]
+    parts = [summary, f"{change}." if change and not is_in_python(kind.function) else ""]
+    if not hasattr(tvm.s_tir.Schedule, method):
+        parts.append("*Not in TVM.*" if method in of_schedule() else "")
+    elif method != kind.name:
+        parts.append(f"*TVM:* `{method}`.")
+    return [f"* `{kind.name}{signature(kind.function)}`: {' '.join(filter(None, parts))}"]
+
+
+def is_in_python(function: Callable[..., Any]) -> bool:
+    """Return whether an instruction is one of ``schedlang.modules``."""
+    return function.__module__.startswith(schedlang.modules.__name__ + ".")
+
+
+@functools.cache
+def of_schedule() -> set[str]:
+    """Return the names of a schedule's methods."""
+    return {name for base in Schedule.__bases__ for name in vars(base)}
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """Parameters and result as declared, without the schedule."""
+    """Return parameters and result; a type that the name or the default says is left out.
+
+    So are all types of an instruction in Python, whose docstring is there to be read.
+    """
+    in_python = is_in_python(function)
     declared = inspect.signature(function)
-    parameters = list(declared.parameters.values())[1:]
-    for parameter in parameters:
+    parameters = []
+    for parameter in list(declared.parameters.values())[1:]:
         for name in re.findall(r"\b[A-Z]\w+", str(parameter.annotation)):
             if name not in argument_types() and name not in KNOWN:
                 raise SystemExit(f"{function.__name__}: {name} is no type of argument")
+        if parameter.name in ("decision", "name") and parameter.default is None:
+            continue  # the head of the page has them
+        says_its_type = str(parameter.annotation).lower().strip("'") == parameter.name.rstrip("s")
+        if in_python or says_its_type or parameter.default is not inspect.Parameter.empty:
+            parameter = parameter.replace(annotation=inspect.Parameter.empty)
+        parameters.append(parameter)
     text = str(declared.replace(parameters=parameters)).replace("'", "")
     return text.removesuffix(" -> None")
 

@@ -1,14 +1,37 @@
-"""Values that are made once for each key, whatever threads and processes do."""
+"""Values that are made once for each key: all of them, or those of the last keys."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 Value = TypeVar("Value")
+
+
+class LastUsed(Generic[Value]):
+    """Keeps the values of the keys that were asked for last, at most ``most`` of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(
+        self,
+        key: Hashable,
+        make: Callable[[], Value],
+        fits: Callable[[Value], bool] = lambda value: True,
+    ) -> Value:
+        """Return the value of a key, by ``make()`` where there is none that ``fits``."""
+        if key not in self._kept or not fits(self._kept[key]):
+            self._kept[key] = make()
+        self._kept.move_to_end(key)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return self._kept[key]
 
 
 class OncePerKey(Generic[Value]):

@@ -9,23 +9,26 @@ if TYPE_CHECKING:
     from schedlang.targets.cpu.target import CPUTarget
     from schedlang.targets.cuda.target import CUDATarget
     from schedlang.targets.deployment.c_functions import CError
-    from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
+    from schedlang.targets.deployment.callable import (
+        CompiledFunction,
+        CompiledProgram,
+        ThreadCountWarning,
+    )
     from schedlang.targets.deployment.library import load
-    from schedlang.targets.deployment.threads import ThreadCountWarning
     from schedlang.targets.errors import BuildError, LibraryError
     from schedlang.targets.kinds import register
     from schedlang.targets.measure.timing import TimingPolicy
-    from schedlang.targets.pooled.measurer import PooledMeasurer, measurer
-    from schedlang.targets.rpc.launch import start_server, start_tracker
     from schedlang.targets.rpc.measurer import RPC
+    from schedlang.targets.rpc.servers import start_server, start_tracker
     from schedlang.targets.target import (
         Target,
         as_target,
         build_callable,
         export_c,
         export_library,
+        toolchain_key,
     )
-    from schedlang.targets.toolchain import toolchain_key
+    from schedlang.targets.worker.measurer import PooledMeasurer, measurer
 else:
     from schedlang._lazy import attach
 

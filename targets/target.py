@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -13,7 +16,7 @@ from schedlang.files import as_path
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
-from schedlang.targets import kinds, toolchain
+from schedlang.targets import kinds
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
@@ -311,7 +314,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
 
     def provenance(self) -> dict[str, str]:
         """Return what a latency is measured with, by name: records hold it. All values are text."""
-        return toolchain.software()
+        return software()
 
     def describe(self) -> str:
         """Return a table of all that is known about the machine; here just the key."""
@@ -385,3 +388,33 @@ def size(count: int) -> str:
     """Write a size in the largest unit that divides it: ``49152 -> "48 KiB"``."""
     unit, name = next((unit, name) for unit, name in _UNITS if count % unit == 0)
     return f"{count // unit} {name}"
+
+
+# -- Software versions of a measurement, and whether two toolchains compare -----------------------
+
+
+@cache
+def schedlang_version() -> str:
+    """Return the version that is installed; ``"source"`` where it is not."""
+    try:
+        return metadata.version("schedlang")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+def toolchain_key() -> str:
+    """Return the versions of schedlang and of the code generators, as text.
+
+    Latencies compare between equal ones.
+    """
+    return f"schedlang {schedlang_version()} {codegen.toolchain()}"
+
+
+def software() -> dict[str, str]:
+    """Return versions by name: ``tvm, ffi, llvm, python, schedlang, system``."""
+    return {
+        **codegen.versions(),
+        "python": platform.python_version(),
+        "schedlang": schedlang_version(),
+        "system": f"{platform.system()} {platform.release()}",
+    }

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlang.targets.worker import nursery
+from schedlang.targets.worker import fork_server
 
 
-def marked(name: str, value: object, *, nurseries: bool = False) -> set[int]:
+def marked(name: str, value: object, *, servers: bool = False) -> set[int]:
     """Return the living processes that were started with this value of the variable ``name``.
 
-    It begins with ``SCHEDLANG_``, so that workers are forked from a nursery that has it too;
-    ``nurseries``, which wait for orders, are left out unless asked for.
+    It begins with ``SCHEDLANG_``, so that workers are forked from a fork server that has it too;
+    ``servers``, which wait for orders, are left out unless asked for.
     """
     assert name.startswith("SCHEDLANG_")
     found = set()
@@ -23,7 +23,7 @@ def marked(name: str, value: object, *, nurseries: bool = False) -> set[int]:
         try:
             if f"{name}={value}".encode() not in (process / "environ").read_bytes().split(b"\0"):
                 continue
-            if nurseries or (process / "comm").read_text().rstrip() != nursery.NAME:
+            if servers or (process / "comm").read_text().rstrip() != fork_server.SERVER_NAME:
                 found.add(int(process.name))
         except OSError:
             continue

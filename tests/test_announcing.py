@@ -39,13 +39,15 @@ def test_a_step_is_in_the_log_and_on_a_terminal(
 
 @pytest.mark.parametrize("stderr", [None, "closed"])
 def test_no_step_fails_for_want_of_an_output(
-    stderr: str | None, monkeypatch: pytest.MonkeyPatch
+    stderr: str | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    caplog.set_level(logging.INFO, LOGGER.name)
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", None if stderr is None else closed)
     with announced("a step"):
-        pass
+        done = True
+    assert done and caplog.messages == ["a step"]
 
 
 def test_nvcc_and_emulation_are_announced(

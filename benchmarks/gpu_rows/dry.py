@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import schedlang as sl
 from schedlang.measurement import Measurement, Measurer, Status
 from schedlang.targets.cuda import limits, nvcc
-from schedlang.targets.worker.fault import Fault, faults
+from schedlang.targets.errors import Fault, faults
 from schedlang.tvm.codegen import device as devices
 
 

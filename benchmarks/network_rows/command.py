@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from _results import store
+
 import schedlang as sl
 
 Rows = Sequence[Mapping[str, Any]]
@@ -65,17 +67,10 @@ def go_on(
             def keep(row: dict[str, Any], others: list[dict[str, Any]] = others) -> None:
                 document["rows"] = [*others, row]
                 document["figures"] = figures(document["rows"])
-                _save(document, given.json)
+                if given.json is not None:
+                    store(document, given.json)
 
             measure(name, folder, keep)
             print(table(document["rows"]), flush=True)
     if done.issuperset(given.networks):
         print(table(document["rows"]))
-
-
-def _save(document: dict[str, Any], file: Path | None) -> None:
-    """Write the figures; the file is complete at any moment."""
-    if file is not None:
-        partial = file.with_suffix(".part")
-        partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        partial.replace(file)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from schedlang.targets.worker.guard import end_with
+from schedlang.targets.worker.fork_server import end_with
 
 CONTEXT = multiprocessing.get_context("spawn")
 WARM_UP_SECONDS = 0.3

@@ -23,7 +23,7 @@ import schedlang as sl
 from network_rows.models import make
 from network_rows.our_sides import imported, target_of
 from network_rows.side import CONTEXT, Spec
-from schedlang.targets.worker.guard import end_with
+from schedlang.targets.worker.fork_server import end_with
 
 _PACKED = "layout_free_buffers"
 _ROUND = 64  # its default

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from _made_with import made_with
+from _results import made_with, same_machine, store
 
 Row = dict[str, Any]
 Unit = dict[str, Any]
@@ -71,11 +71,9 @@ class Kept:
     rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.made_with = made_with()
-        self.commit = self.made_with.pop("commit")
         if self.path.exists():
             found = json.loads(self.path.read_text())
-            if found["made_with"] == self.made_with:
+            if same_machine().items() <= found["made_with"].items():
                 self.rows = found["rows"]
 
     @property
@@ -92,12 +90,8 @@ class Kept:
 
     def keep(self, unit: Unit, found: Row) -> None:
         """Add a row, and write the file."""
-        self.rows.append({"unit": unit, "commit": self.commit} | found)
-        head = json.dumps({"figure": self.figure.source, "made_with": self.made_with})
-        rows = ",\n".join(json.dumps(row) for row in self.rows)
-        partial = self.path.with_suffix(".part")
-        partial.write_text(f'{head[:-1]}, "rows": [\n{rows}\n]}}\n')
-        partial.replace(self.path)
+        self.rows.append({"unit": unit, "commit": made_with()["commit"]} | found)
+        store({"figure": self.figure.source, "rows": self.rows}, self.path)
 
     def in_order(self, units: Sequence[Unit]) -> list[Row]:
         """Return the rows in the order of the units."""

@@ -25,7 +25,7 @@ from schedlang.errors import SchedlangError
 from schedlang.measurement import contest
 from schedlang.printed import first_line
 from schedlang.targets import Target
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.targets.roofline import bytes_of
 from schedlang.tuning.options import TRIALS
 

@@ -44,7 +44,7 @@ _WAITED = 0.1
 
 def check_cores() -> DoctorCheck:
     """Say which cores schedlang uses, and which threads TVM would take by itself."""
-    from schedlang.targets import host
+    from schedlang import host
 
     target = sl.Target("cpu")
     hardware = host.usable_cpus()
@@ -61,7 +61,7 @@ def check_cores() -> DoctorCheck:
         "tvm_threads": alone,
         "vector_bits": target.vector_bits,
     }
-    quota = cpu_quota()
+    quota = host.cpu_quota()
     if quota is not None and quota < target.cores:
         return DoctorCheck(
             "cores",
@@ -92,7 +92,7 @@ def check_waiting(
     threads: Path = Path("/proc/self/task"), processes: Path = Path("/proc")
 ) -> DoctorCheck:
     """Say whether the system tells when other work takes a core, and how often it does now."""
-    from schedlang.targets.core_use import CoreWatch, ThreadWaits
+    from schedlang.targets.measure.contention import CoreWatch, ThreadWaits
 
     cores, waits = CoreWatch(processes), ThreadWaits(threads)
     waits.look_for_threads()
@@ -162,7 +162,7 @@ def check_clock(root: Path = Path("/")) -> DoctorCheck:
 
 def check_memory() -> DoctorCheck:
     """Say how much memory is free for workers."""
-    from schedlang.targets import host
+    from schedlang import host
 
     free = host.available_memory()
     if free is None:
@@ -220,19 +220,6 @@ def tvm_threads() -> int:
     thread.start()
     thread.join()
     return found[0] if found else 0
-
-
-def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return how many cores a container may use at a time; None without a limit."""
-    group = root / "sys/fs/cgroup"
-    both = (_text(group / "cpu.max") or "").split()
-    if len(both) != 2:
-        both = [
-            _text(group / "cpu" / name) or "" for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        ]
-    if not (both[0].isdigit() and both[1].isdigit() and int(both[1])):
-        return None
-    return int(both[0]) / int(both[1])
 
 
 def _text(path: Path) -> str | None:

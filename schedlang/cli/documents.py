@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from schedlang.measurement.finals import Interval
     from schedlang.networks import NetworkResult, Summary
     from schedlang.shapes import ShapeSet
-    from schedlang.shapes.range_kernels import RangeKernels
+    from schedlang.shapes.ranges import RangeKernels
     from schedlang.tuning import FailureExplanation, TuneResult
 
 

@@ -22,6 +22,7 @@ from schedlang.database.place import (
     explain,
 )
 from schedlang.errors import DatabaseError
+from schedlang.host import process_stat
 
 _MAPPED = 1 << 36
 _RETRY_SECONDS = 0.01
@@ -319,10 +320,7 @@ def is_alive(owner: str) -> bool:
 
 def _started(number: int) -> str:
     """Return when a process started, in the system's ticks; ``""`` where that is unknown."""
-    try:
-        # The name in parentheses may hold anything; the state is the first field after it, the
-        # start time the 20th.
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-        return "over" if fields[0] in "ZX" else fields[19]
-    except (OSError, IndexError):
+    stat = process_stat(number)
+    if stat is None:
         return ""
+    return "over" if stat.state in "ZX" else stat.started

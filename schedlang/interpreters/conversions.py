@@ -31,6 +31,7 @@ from schedlang.interpreters.replay import (
     why_refused,
 )
 from schedlang.printed import listed
+from schedlang.tvm.full_tiles import with_full_tiles
 from schedlang.tvm.schedule import (
     constant_extent,
     get_module,
@@ -41,7 +42,6 @@ from schedlang.tvm.schedule import (
     vectorize_part,
 )
 from schedlang.tvm.schedule.last_tiles import with_overlapping_tiles
-from schedlang.tvm.symbolic import with_full_tiles
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

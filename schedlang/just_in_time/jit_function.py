@@ -15,12 +15,19 @@ from schedlang.database.place import IN_MEMORY
 from schedlang.just_in_time.kernel_cache import CacheFolder, KernelCache, default_root
 from schedlang.just_in_time.kernel_choices import Chooser, FindsKernels, Origin
 from schedlang.just_in_time.templates import Forms, SignedTemplate, probe
-from schedlang.just_in_time.tensors import Call, check, shape_of, with_outputs, with_shapes
 from schedlang.measurement import describe_latency
 from schedlang.once import OncePerKey
 from schedlang.printed import first_line, show_text
 from schedlang.targets import Target, as_target
 from schedlang.targets.deployment.signature import identifier
+from schedlang.targets.deployment.tensor_arguments import (
+    Kernel,
+    check,
+    parameter_of,
+    shape_of,
+    with_outputs,
+    with_shapes,
+)
 from schedlang.targets.errors import BuildError
 from schedlang.terminal import LOGGER
 from schedlang.tuning.options import whole, wrong_seconds
@@ -143,7 +150,7 @@ class _CompiledKernel:
     """A compiled function for some values of the template's parameters."""
 
     values: Mapping[str, Any]
-    function: Call
+    function: Kernel
     origin: Origin
 
 
@@ -158,7 +165,7 @@ class _FoundOut:
     kernels: by the values of all parameters.
     """
 
-    calls: dict[Hashable, Call] = field(default_factory=dict)
+    calls: dict[Hashable, Kernel] = field(default_factory=dict)
     forms: OncePerKey[Forms] = field(default_factory=OncePerKey)
     kernels: OncePerKey[_CompiledKernel] = field(default_factory=OncePerKey)
 
@@ -193,11 +200,11 @@ class JitFunction:
             run = None
         return self._first_call(tensors, given) if run is None else run(*tensors)
 
-    def kernel(self, /, **extents: Any) -> Call:
+    def kernel(self, /, **extents: Any) -> Kernel:
         """Return the compiled function for these extents and settings: it takes all tensors."""
         return self._kernel(self._known, self._complete(extents)).function
 
-    def __getitem__(self, extents: object) -> Call:
+    def __getitem__(self, extents: object) -> Kernel:
         """Return the compiled function, as ``kernel`` does: ``f[{"rows": 64}]``."""
         if not isinstance(extents, Mapping):
             example = ", ".join(f"{name!r}: 64" for name in self._template.extents)
@@ -254,7 +261,7 @@ class JitFunction:
             )
             workload = template(values)
             arguments = [workload.args[place] for place in places]
-            check(shaped, arguments, template.call(values))
+            check(shaped, [*map(parameter_of, arguments)], taker=template.call(values))
             kernel = self._kernel(known, values)
             run = with_outputs(kernel.function, workload.args, places, shaped)
             known.calls[key] = run

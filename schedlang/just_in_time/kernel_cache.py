@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import JitCacheWarning, SchedlangError
 from schedlang.files import write_text
-from schedlang.just_in_time.tensors import parameter_of
 from schedlang.printed import first_line
 from schedlang.targets import CompiledFunction, Target, load, toolchain_key
+from schedlang.targets.deployment.tensor_arguments import parameter_of
 from schedlang.targets.errors import BuildError
 from schedlang.terminal import LOGGER
 from schedlang.tvm import program

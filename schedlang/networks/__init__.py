@@ -1,9 +1,7 @@
 """Whole networks: from PyTorch, ONNX or Relax to tensor functions, and back to one executable."""
 
-from schedlang.networks.compiled.compiled_network import CompiledNetwork
-from schedlang.networks.compiled.compiled_network_set import CompiledNetworkSet
-from schedlang.networks.compiled.compiling import compile_network
-from schedlang.networks.compiled.summary import Summary, TaskSummary
+from schedlang.networks.compiled_network import CompiledNetwork, Summary, TaskSummary
+from schedlang.networks.compiling import CompiledNetworkSet, compile_network
 from schedlang.networks.convention import Tensor
 from schedlang.networks.importing import import_network
 from schedlang.networks.network import Network, OutputError, Verification

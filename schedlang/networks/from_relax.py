@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.errors import NetworkError, require
-from schedlang.networks.convention import ByName, as_numpy, inputs_and_outputs
+from schedlang.networks.convention import ByName, inputs_and_outputs
 from schedlang.networks.network import Network
+from schedlang.targets.deployment.tensor_arguments import as_numpy
 from schedlang.tvm.relax.executable import NetworkExecutable
 from schedlang.tvm.relax.front_ends import read_onnx, read_relax
 from schedlang.tvm.relax.lowering import lower

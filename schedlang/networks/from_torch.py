@@ -20,10 +20,11 @@ import numpy as np
 
 from schedlang.errors import NetworkError, require
 from schedlang.instructions.instruction import raised_at
-from schedlang.networks.convention import Fixed, TorchConvention, as_numpy, inputs_and_outputs
+from schedlang.networks.convention import Fixed, TorchConvention, inputs_and_outputs
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.printed import first_line
+from schedlang.targets.deployment.tensor_arguments import as_numpy
 from schedlang.tvm.relax.front_ends import (
     FailedOperator,
     graph_to_relax,

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.convention import Convention, Tensor, as_numpy
+from schedlang.networks.convention import Convention, Tensor
 from schedlang.networks.tasks import Task, short_text, tasks_of
 from schedlang.printed import html_method, listed, show_text
 from schedlang.targets import Target, as_target
+from schedlang.targets.deployment.tensor_arguments import as_numpy
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.calls import NetworkCall, calls
 from schedlang.tvm.relax.executable import NetworkExecutable

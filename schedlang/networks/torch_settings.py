@@ -10,8 +10,8 @@ from typing import Any
 
 from schedlang.database import Database
 from schedlang.errors import NetworkError
-from schedlang.networks.compiled.compiled_network import CompiledNetwork
-from schedlang.networks.compiled.compiling import compile_network
+from schedlang.networks.compiled_network import CompiledNetwork
+from schedlang.networks.compiling import compile_network
 from schedlang.networks.network import Network
 from schedlang.networks.tuning import tune_network
 from schedlang.targets import Target, as_target

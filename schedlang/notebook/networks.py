@@ -6,8 +6,7 @@ import math
 
 from markupsafe import Markup
 
-from schedlang.networks.compiled.compiled_network import CompiledNetwork
-from schedlang.networks.compiled.summary import Summary, TaskSummary
+from schedlang.networks.compiled_network import CompiledNetwork, Summary, TaskSummary
 from schedlang.networks.convention import Tensor
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task

@@ -12,7 +12,7 @@ from schedlang.measurement import describe_latency
 from schedlang.plot.style import Source, inline, significant, styled
 from schedlang.shapes import ShapeSet
 from schedlang.shapes.extents import Extents
-from schedlang.shapes.range_kernels import Kernel, RangeKernels
+from schedlang.shapes.ranges import Kernel, RangeKernels
 from schedlang.workloads.construct import assigned
 
 _CELL_HEIGHT, _NARROWEST, _WIDEST, _ROOM = 26, 64, 112, 640

@@ -18,7 +18,7 @@ from schedlang.report.view import Chart, Table, View, spec_of
 from schedlang.shapes import PointKernel, ShapeSet
 from schedlang.shapes.dispatch import mean_of
 from schedlang.shapes.extents import Range
-from schedlang.shapes.range_kernels import RangeKernels
+from schedlang.shapes.ranges import RangeKernels
 from schedlang.workloads.construct import assigned
 
 

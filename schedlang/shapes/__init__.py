@@ -1,6 +1,6 @@
 """One tuning for many shapes: ``tune_shapes`` and what it finds."""
 
-from schedlang.shapes.range_kernels import PointKernel
+from schedlang.shapes.ranges import PointKernel
 from schedlang.shapes.shape_set import ShapeSet
 from schedlang.shapes.tune_shapes import tune_shapes
 

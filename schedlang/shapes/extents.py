@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from schedlang.tvm.symbolic.served import bounds_text, within
+from schedlang.tvm.served_extents import bounds_text, within
 
 Extents = dict[str, int]
 MOST = 2**31 - 1

@@ -16,7 +16,7 @@ from schedlang.files import write_text
 from schedlang.language.schedule import Trace
 from schedlang.shapes.dispatch import Tree, from_json, labels_of, regions, to_json
 from schedlang.shapes.extents import Extents, Range, as_shapes
-from schedlang.shapes.range_kernels import (
+from schedlang.shapes.ranges import (
     Kernel,
     PointKernel,
     RangeKernels,

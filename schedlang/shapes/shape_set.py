@@ -17,11 +17,11 @@ from schedlang.printed import count_text, show_text
 from schedlang.shapes import dispatch as trees
 from schedlang.shapes import shape_file as stored
 from schedlang.shapes.dispatch import mean_of
-from schedlang.shapes.range_kernels import PointKernel, RangeKernels
+from schedlang.shapes.ranges import PointKernel, RangeKernels
 from schedlang.targets import Target, as_target
 from schedlang.targets.errors import BuildError
 from schedlang.tvm import program
-from schedlang.tvm.symbolic import fitting, with_served
+from schedlang.tvm.served_extents import fitting, with_served
 from schedlang.workloads.construct import Template, assigned, key_of
 
 if TYPE_CHECKING:

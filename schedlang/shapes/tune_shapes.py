@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
 from schedlang.database import Database
-from schedlang.errors import WorkloadError
+from schedlang.errors import InvalidTrace, WorkloadError
+from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
 from schedlang.networks.tuning.display import Display
@@ -18,11 +19,24 @@ from schedlang.networks.tuning.network_tasks import SharedTask
 from schedlang.networks.tuning.tune_network import check_for_tasks, session_of
 from schedlang.search import MakeStrategy
 from schedlang.shapes.dispatch import Bound
-from schedlang.shapes.extents import EXACT, Extents, as_shapes
-from schedlang.shapes.programs import Programs, plan, without_small
-from schedlang.shapes.range_fit import kernels_of
-from schedlang.shapes.range_kernels import PointKernel, RangeKernels
-from schedlang.shapes.scheduler import BestKnown, Exchange, Expectation, ShapesScheduler
+from schedlang.shapes.extents import EXACT, Extents, Range, as_shapes
+from schedlang.shapes.plan import (
+    Exchange,
+    Expectation,
+    Programs,
+    ShapesScheduler,
+    plan,
+    without_small,
+)
+from schedlang.shapes.ranges import (
+    BestKnown,
+    Kernel,
+    PointKernel,
+    RangeFit,
+    RangeKernels,
+    kernel_alone,
+    kernel_of,
+)
 from schedlang.shapes.shape_set import ShapeSet
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
@@ -34,8 +48,13 @@ from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_va
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Unfinished
 from schedlang.tuning.session.call import STORED
-from schedlang.workloads.construct import Template
+from schedlang.tvm.program import structural_key
+from schedlang.tvm.symbolic_program import SymbolicProgram
+from schedlang.workloads.construct import Template, assigned
 from schedlang.workloads.workload import Workload
+
+# Kernels that are measured at the samples of a range, besides the default one.
+_CANDIDATES = 8
 
 
 def tune_shapes(
@@ -187,15 +206,52 @@ def _ranges(
         return _verifying(call, made.template(extents))
 
     tuned = {tuple(made.shapes[place].values()): one for place, one in known.items()}
+    latencies = {key: best.latency for key, best in tuned.items()}
     found = []
     for asked, symbolic, _ in made.unified:
         try:
-            found.append(
-                kernels_of(asked, made.template, symbolic, tuned, bind, call.target, bound, most)
-            )
+            kernels, exact = _candidates(asked, symbolic, tuned)
+            kernels.append(_default(asked, symbolic, made.template, call.target))
+            fit = RangeFit(asked, symbolic, kernels, exact, bind, latencies)
+            found.append(fit.run(bound, most))
         except WorkloadError as error:
             made.failed[str(asked)] = str(error)
     return found
+
+
+def _candidates(
+    asked: Range, symbolic: SymbolicProgram, tuned: Mapping[tuple[int, ...], BestKnown]
+) -> tuple[list[Kernel], dict[int, Kernel]]:
+    """Return kernels for any extents of a range, and those for one value of the one that varies.
+
+    ``tuned`` has the best programs of shapes, by the values of their extents.
+    """
+    different: dict[str, Kernel] = {}
+    exact: dict[int, Kernel] = {}
+    small = {tuple(one.values()) for one in asked.small()}
+    for key, best in tuned.items():
+        extents = dict(zip(asked.bounds, key, strict=True))
+        if key in small:
+            [name] = asked.varying
+            origin = f"for {name}={extents[name]} alone"
+            exact[extents[name]] = kernel_alone(origin, extents, best.trace)
+        if extents in asked.large() and len(best.trace):
+            with suppress(InvalidTrace):
+                origin = f"tuned at {assigned(extents)}"
+                kernel = kernel_of(origin, extents, best.trace, symbolic)
+                different.setdefault(structural_key(kernel.mod), kernel)
+    return [*different.values()][:_CANDIDATES], exact
+
+
+def _default(asked: Range, symbolic: SymbolicProgram, template: Template, target: Target) -> Kernel:
+    """Return the default schedule of a shape in the middle, or the unscheduled program."""
+    samples = asked.samples()
+    extents = samples[len(samples) // 2]
+    workload = template(extents)
+    with suppress(InvalidTrace):
+        trace = default_schedule(workload, target).trace
+        return kernel_of("default schedule", extents, trace, symbolic)
+    return kernel_of("unscheduled", extents, Schedule(workload).trace, symbolic)
 
 
 def _set_of(

@@ -10,7 +10,7 @@ from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.measurement.measurer import bind_to_call
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.targets import Target
-from schedlang.targets.pooled.measurer import PooledMeasurer
+from schedlang.targets.worker.measurer import PooledMeasurer
 from schedlang.tuning.identity import identity
 from schedlang.workloads.workload import Workload
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from schedlang import host
 from schedlang.errors import TargetError
-from schedlang.targets import host
 from schedlang.targets.cpu import features
 from schedlang.targets.cpu.features import GENERIC, HOST, NAMED
 from schedlang.targets.cpu.resolve import resolve

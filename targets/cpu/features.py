@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from schedlang.targets import host
+from schedlang import host
 from schedlang.tvm import codegen
 
 # -- Features: LLVM's list for a CPU, and those that this kernel confirms -------------------------

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
+from schedlang import host
 from schedlang.errors import TargetError
-from schedlang.targets import host
 from schedlang.targets.cpu.cpu_machine import CPUMachine, as_cpu
 from schedlang.targets.measure.draws import MANY_STEPS
-from schedlang.targets.measure.memory import fitting_workers, share_of_memory
-from schedlang.targets.pooled.executor import Executor
-from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
-from schedlang.targets.pooled.unscheduled import LargePolicy
-from schedlang.targets.pooled.work import Work
 from schedlang.targets.target import Target
+from schedlang.targets.worker.executor import Executor, Work, fitting_workers, share_of_memory
+from schedlang.targets.worker.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.worker.pool import Slot, WorkerPool
+from schedlang.targets.worker.preparation import LargePolicy
 from schedlang.targets.worker.protocol import Reply, Request
 from schedlang.workloads.workload import Workload
 

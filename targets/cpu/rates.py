@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang import host
 from schedlang.errors import SchedlangError
-from schedlang.targets import host
 from schedlang.targets.cpu.target import CPUTarget
 from schedlang.targets.measure.timing import TimingPolicy, collect
 from schedlang.tvm import codegen, program

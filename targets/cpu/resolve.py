@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from schedlang import host
 from schedlang.errors import TargetError
 from schedlang.printed import nearest
-from schedlang.targets import host
 from schedlang.targets.cpu import features
 from schedlang.targets.cpu.features import GENERIC, NAMED, NAMES, CacheSizes, NamedTarget
 from schedlang.targets.kinds import check_count, check_rate, full_name

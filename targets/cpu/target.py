@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang import host
 from schedlang.errors import TargetError
 from schedlang.files import as_path
 from schedlang.modules.cpu.draw_nests import move_data
@@ -26,7 +25,6 @@ from schedlang.modules.inlining import (
 from schedlang.modules.reductions import add_rfactor, pad_einsum, place_padded_result
 from schedlang.modules.tiling import multi_level_tiling
 from schedlang.spaces.space import Space
-from schedlang.targets import host
 from schedlang.targets.cpu import features
 from schedlang.targets.cpu.cpu_machine import CPUMachine, parse_key
 from schedlang.targets.cpu.estimate import estimate_seconds
@@ -228,7 +226,7 @@ class CPUTarget(CPUMachine):
         """Return the versions of the software, ``cpu`` and ``cpu_features``."""
         return {
             **super().provenance(),
-            "cpu": _cpu_name() or "unknown",
+            "cpu": host.cpu_model() or host.architecture() or "unknown",
             "cpu_features": " ".join(sorted(self.features & features.KNOWN)),
         }
 
@@ -253,17 +251,6 @@ class CPUTarget(CPUMachine):
     def __repr__(self) -> str:
         """Write it as users do: ``Target(name=...)``."""
         return super().__repr__().removeprefix("CPU")
-
-
-@cache
-def _cpu_name(root: Path = Path("/")) -> str:
-    """Return the CPU's model name; its architecture if that is unknown."""
-    try:
-        text = (root / "proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
-    match = re.search(r"^(?:model name|Hardware|CPU part)\s*:(.*)$", text, re.MULTILINE)
-    return match[1].strip() if match else host.architecture()
 
 
 # -- The spaces: the default one, and that of programs that only move data ------------------------

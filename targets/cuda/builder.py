@@ -11,8 +11,8 @@ from typing import Any
 from schedlang.measurement import Status
 from schedlang.targets.cuda import limits, nvcc
 from schedlang.targets.cuda.limits import Limits
-from schedlang.targets.pooled.in_process import limit_memory, run_worker
-from schedlang.targets.worker.fault import faults
+from schedlang.targets.errors import faults
+from schedlang.targets.worker.in_process import limit_memory, run_worker
 from schedlang.targets.worker.protocol import Dispatcher, Request
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import determinism

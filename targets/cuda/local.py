@@ -9,22 +9,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from schedlang import host
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.spaces.space import Space
-from schedlang.targets import host
 from schedlang.targets.cuda.target import find_device
-from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.pooled.executor import Executor, Next
-from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
-from schedlang.targets.pooled.unscheduled import LargePolicy
-from schedlang.targets.pooled.work import Work
 from schedlang.targets.target import as_target
+from schedlang.targets.worker.executor import Executor, Next, Work, fitting_workers, share_of_memory
+from schedlang.targets.worker.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.worker.pool import Slot, WorkerPool
+from schedlang.targets.worker.preparation import LargePolicy
+from schedlang.targets.worker.process import ScratchFolder
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
-from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -185,18 +183,14 @@ class LocalCUDA(PooledMeasurer):
         if not self._prepare(self.deadline):
             return math.nan
         work = Work(Candidate(REFERENCE_ID, self.workload.mod), next(self._serials))
-        usual = self._executor.requests
-        timing = replace(REFERENCE_TIMING, flush_cache=usual.timing.flush_cache)
-        requests = replace(usual, timing=timing, run_timeout=START_TIMEOUT)
-        self._executor.requests = requests
-        try:
-            for found, reply in self._drive([work], requests.run, self.deadline):
-                measurement = found.measurement(reply)
-                return measurement.latency if measurement.ok else math.nan
-        finally:
-            self._executor.requests = usual
-            self._executor.forget([work])
-        return math.nan
+        flush_cache = self._executor.requests.timing.flush_cache
+        timing = replace(REFERENCE_TIMING, flush_cache=flush_cache)
+
+        def run(work: Work) -> Request:
+            return self._executor.requests.run(work)
+
+        reply = self._run_reference(work, run, timing, START_TIMEOUT)
+        return work.measurement(reply).latency if reply is not None and reply.ok else math.nan
 
 
 def as_cuda(given: Any) -> CUDATarget:

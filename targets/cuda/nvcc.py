@@ -11,12 +11,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from schedlang.once import LastUsed
 from schedlang.targets.errors import BuildError
 from schedlang.terminal import announced
 from schedlang.tvm.codegen import device as devices
@@ -106,16 +106,10 @@ def compile_cubin(source: str, arch: str) -> Cubin:
     What was compiled lately is kept.
     """
     key = digest_of("\0".join([arch, *_OPTIONS, source]))
-    if key in _kept:
-        _kept.move_to_end(key)
-    else:
-        _kept[key] = _compile(source, arch)
-        if len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
-    return _kept[key]
+    return _kept.get(key, lambda: _compile(source, arch))
 
 
-_kept: OrderedDict[str, Cubin] = OrderedDict()
+_kept: LastUsed[Cubin] = LastUsed(_MOST_KEPT)
 
 
 def digest_of(source: str) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.targets.cuda import limits, nvcc
-from schedlang.targets.cuda.cuda_machine import CUDAMachine
-from schedlang.targets.cuda.limits import Limits, Occupancy, Violation, occupancy
+from schedlang.targets.cuda.limits import CUDAMachine, Limits, Occupancy, Violation, occupancy
 from schedlang.targets.cuda.nvcc import CompileError, Resources
 from schedlang.targets.errors import describe
 from schedlang.targets.target import as_target

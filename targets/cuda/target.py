@@ -35,8 +35,7 @@ from schedlang.targets.cuda.cuda_api import (
     read_device,
     why_none,
 )
-from schedlang.targets.cuda.cuda_machine import CUDAMachine
-from schedlang.targets.cuda.limits import Limits, Reason
+from schedlang.targets.cuda.limits import CUDAMachine, Limits, Reason
 from schedlang.targets.target import Target, table
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda

@@ -6,7 +6,8 @@ Started as ``python -m schedlang.targets.cuda.worker``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,13 +17,13 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Status
 from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.backend import CUDABackend, CUDAProgram
-from schedlang.targets.cuda.cuda_api import CUDARuntime
-from schedlang.targets.cuda.gpu_contention import Neighbours, gpu_contention
+from schedlang.targets.cuda.cuda_api import CUDARuntime, Neighbours
+from schedlang.targets.errors import faults
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.contention import Contention, KnownWork, Piece
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.pooled.in_process import InProcessWorker, run_worker
-from schedlang.targets.worker.fault import faults
+from schedlang.targets.worker.in_process import InProcessWorker, run_worker
 from schedlang.targets.worker.process_state import FILES, LOCKED_MEMORY, THREADS, unchanged_process
 from schedlang.targets.worker.protocol import Decoder, Request, encode
 from schedlang.tvm.codegen import device as devices
@@ -109,6 +110,29 @@ class CUDAWorker(InProcessWorker):
                 return self._backend.load(library, built["workspaces"], built["race"])
         finally:
             self.cubins.pop(built["digest"], None)
+
+
+# -- When the times of a GPU are taken again ------------------------------------------------------
+
+# The write that empties the cache may take so much longer than at its fastest.
+_SLOWER = 1.3
+_PAUSE_SECONDS = 0.3
+
+
+def gpu_contention(
+    backend: CUDABackend, neighbours: Neighbours, sleep: Callable[[float], None] = time.sleep
+) -> Contention:
+    """Time programs again while something else disturbs a GPU; refuse those that stay disturbed.
+
+    Two signs: a known piece of work takes longer, right after the program, than it ever did; and
+    NVIDIA's management library names another process, or clocks that were lowered meanwhile.
+    """
+    fill = Piece("", backend.fill_seconds, _SLOWER)
+    work = KnownWork([fill], backend.machine, backend.running)
+    return Contention([work, neighbours], pause_seconds=_PAUSE_SECONDS, refuses=True, sleep=sleep)
+
+
+# -- The right results in a file, which outlive a worker ------------------------------------------
 
 
 def write_results(path: Path, reference: Reference, unreached: Sequence[str]) -> None:

@@ -18,8 +18,8 @@ from schedlang.targets.deployment.c_functions import (
     parameter_names,
 )
 from schedlang.tvm.codegen.compiler import element_type
-from schedlang.tvm.symbolic import Served
-from schedlang.tvm.symbolic.fitting import Formula
+from schedlang.tvm.served_extents import Served
+from schedlang.tvm.symbolic_program import Formula
 
 # -- Header and source ----------------------------------------------------------------------------
 

@@ -12,9 +12,8 @@ from schedlang.errors import FileError
 from schedlang.files import as_path
 from schedlang.targets import kinds
 from schedlang.targets.deployment.c_functions import entries_of
-from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
+from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram, use_threads
 from schedlang.targets.deployment.signature import Manifest, signatures_of
-from schedlang.targets.deployment.threads import use_threads
 from schedlang.targets.errors import BuildError, LibraryError, describe
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator, runtime

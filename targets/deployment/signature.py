@@ -17,7 +17,7 @@ from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen, program
 from schedlang.tvm.analysis.roles import parameter_roles
 from schedlang.tvm.program import stated_outputs
-from schedlang.tvm.symbolic import Served, served_of
+from schedlang.tvm.served_extents import Served, served_of
 from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:

@@ -18,12 +18,18 @@ from schedlang.measurement import Status
 from schedlang.measurement.clock import Stopwatch
 from schedlang.measurement.disturbance import Sample
 from schedlang.measurement.problem import Fill, content
-from schedlang.targets.measure.backend import Backend, Calls, LoadedProgram, TensorMemory
-from schedlang.targets.measure.dataset import Dataset, overrun_of
+from schedlang.targets.errors import Fault, faults
+from schedlang.targets.measure import floating_point
+from schedlang.targets.measure.backend import (
+    Backend,
+    Calls,
+    Dataset,
+    LoadedProgram,
+    TensorMemory,
+    overrun_of,
+)
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, collect
-from schedlang.targets.worker import floating_point
-from schedlang.targets.worker.fault import Fault, faults
 from schedlang.tvm.analysis.races import Determinism
 from schedlang.tvm.packing import packing_name, split_packing
 from schedlang.tvm.program import MAIN

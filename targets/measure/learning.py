@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from schedlang.measurement import Status
+from schedlang.targets.errors import Fault, faults
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import MANY_STEPS, WHOLE, InputDraw
 from schedlang.targets.measure.numerics import Array, Numerics, compare, epsilon
 from schedlang.targets.measure.reached_branches import (
@@ -29,7 +30,6 @@ from schedlang.targets.measure.reference import (
 )
 from schedlang.targets.measure.right_results import Results, WideProgram, learn_wide
 from schedlang.targets.measure.steady import Steadiness
-from schedlang.targets.worker.fault import Fault, faults
 from schedlang.tvm.analysis.partial_results import count_steps
 from schedlang.tvm.program import MAIN, stated_outputs
 from schedlang.tvm.values import is_floating

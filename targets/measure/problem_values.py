@@ -10,13 +10,13 @@ import numpy as np
 
 from schedlang.errors import users_code
 from schedlang.measurement.problem import Problem, Tolerances, tolerances_of
+from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.draws import InputDraw, choose_draws, plain_draw, tamer_draws
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results
 from schedlang.targets.measure.steady import depends_on, is_steady
-from schedlang.targets.worker import floating_point
 from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Argument
 

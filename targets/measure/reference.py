@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from schedlang.measurement import Status
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.errors import Fault, faults
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.draws import InputDraw, choose_draws
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.right_results import Results, results_of
 from schedlang.targets.measure.steady import Steadiness
-from schedlang.targets.worker.fault import Fault, faults
 from schedlang.workloads.workload import Argument
 
 

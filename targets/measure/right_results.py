@@ -16,10 +16,10 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Tolerance, Tolerances
+from schedlang.targets.errors import faults
 from schedlang.targets.measure.backend import Backend, LoadedProgram
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.numerics import Array, Numerics, compare, epsilon, root_mean_square
-from schedlang.targets.worker.fault import faults
 from schedlang.tvm.analysis.characters import NARROW, WIDE
 from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Argument

@@ -11,10 +11,10 @@ from weakref import WeakSet
 from schedlang.measurement import Status
 from schedlang.measurement.clock import PhaseLog
 from schedlang.measurement.disturbance import Sample
-from schedlang.targets.measure.backend import Backend, LoadedProgram
+from schedlang.targets.errors import Fault, faults
+from schedlang.targets.measure.backend import Backend, Dataset, LoadedProgram
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
-from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.learning import (
     cover,
@@ -28,7 +28,6 @@ from schedlang.targets.measure.right_results import Results, WideProgram
 from schedlang.targets.measure.steady import Steadiness
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, warm_up
 from schedlang.targets.measure.verification import REPEATS, Repeats, Verifier
-from schedlang.targets.worker.fault import Fault, faults
 
 # A core that was busy until now only needs the program's code and data in its caches.
 _CACHES_SECONDS = 0.001

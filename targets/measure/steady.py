@@ -8,7 +8,8 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Tolerance, Tolerances
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.errors import faults
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.draws import InputDraw, tamer_draws
 from schedlang.targets.measure.inputs import perturbed
 from schedlang.targets.measure.numerics import (
@@ -21,7 +22,6 @@ from schedlang.targets.measure.numerics import (
     tolerance,
 )
 from schedlang.targets.measure.right_results import Results, WideProgram, without
-from schedlang.targets.worker.fault import faults
 from schedlang.tvm.analysis.characters import WIDE
 from schedlang.tvm.values import is_floating
 

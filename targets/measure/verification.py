@@ -15,15 +15,14 @@ from typing import NoReturn
 
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Verify
-from schedlang.targets.measure.backend import Backend, LoadedProgram
+from schedlang.targets.errors import Fault, faults
+from schedlang.targets.measure.backend import Backend, LoadedProgram, same_bits
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import Caller
-from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.numerics import Array
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results
-from schedlang.targets.worker.fault import Fault, faults
 
 # -- Which candidates, and in how many calls ------------------------------------------------------
 

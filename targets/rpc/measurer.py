@@ -20,18 +20,26 @@ from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.cpu_machine import CPUMachine, as_cpu
 from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.measure.verification import REMOTE_FINAL_REPEATS
-from schedlang.targets.pooled.executor import Executor, Next
-from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
-from schedlang.targets.pooled.preparation import crash_advice
-from schedlang.targets.pooled.stages import Done
-from schedlang.targets.pooled.unscheduled import cut_off_timing
-from schedlang.targets.pooled.work import Work
-from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
-from schedlang.targets.rpc.servers import LOST, STALE, Servers, explain, lost_twice, prefer_other
+from schedlang.targets.rpc.servers import (
+    LOST,
+    STALE,
+    Servers,
+    Tracker,
+    explain,
+    find_servers,
+    is_here,
+    lost_twice,
+    prefer_other,
+    tracker_address,
+)
 from schedlang.targets.target import Target
+from schedlang.targets.worker.executor import Executor, Next, Work
+from schedlang.targets.worker.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.worker.pool import Slot, WorkerPool
+from schedlang.targets.worker.preparation import crash_advice, cut_off_timing
+from schedlang.targets.worker.process import ScratchFolder
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
-from schedlang.targets.worker.scratch import ScratchFolder
+from schedlang.targets.worker.stages import Done
 from schedlang.workloads.workload import Workload
 
 # -- The measurer ---------------------------------------------------------------------------------
@@ -170,15 +178,9 @@ class RPC(PooledMeasurer):
         if is_large:
             seconds = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
             timing = cut_off_timing(seconds)
-        usual = self._executor.requests
-        self._executor.requests = replace(usual, timing=timing, run_timeout=seconds)
-        try:
-            [*last] = self._drive([work], self._reference_request, self.deadline)
-        finally:
-            self._executor.requests = usual
-        if not last:
+        reply = self._run_reference(work, self._reference_request, timing, seconds)
+        if reply is None:
             return math.nan
-        [(_, reply)] = last
         if is_large and not reply.ok and reply.status == Status.RUN_TIMEOUT:
             # Without it the time was over before the program began, or the server hung.
             running = float(reply.header.get("running_seconds", 0.0))

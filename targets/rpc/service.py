@@ -16,8 +16,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from schedlang.targets import host
-from schedlang.targets.worker.guard import end_with
+from schedlang import host
+from schedlang.targets.worker.fork_server import end_with
 from schedlang.tvm.codegen import runtime as rpc
 
 _POLL_SECONDS = 0.1

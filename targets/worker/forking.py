@@ -1,7 +1,7 @@
-"""How workers are started: the nurseries of this process import TVM once, and fork workers (Linux).
+"""How workers are started: the fork servers of this process import TVM once, and fork them (Linux).
 
-``fork_child`` has a worker forked. ``Child`` is a process with a worker, as the process that
-started it holds it; ``start_python`` starts one that is not forked.
+``start_child`` starts a worker: forked on Linux, elsewhere by itself. ``Child`` is its process, as
+the one that started it holds it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 from weakref import WeakValueDictionary
 
-from schedlang.targets.worker import nursery
-from schedlang.targets.worker.guard import children_of
+from schedlang import host
+from schedlang.targets.worker import fork_server
 
 # -- A process with a worker, and how it is ended -------------------------------------------------
 
@@ -74,7 +73,7 @@ def start_python(
 ) -> subprocess.Popen[bytes]:
     # -P: a file called like a module in the user's working directory must not be imported.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", nursery.__name__, *arguments],
+        [sys.executable, "-P", "-m", fork_server.__name__, *arguments],
         stdin=streams,
         stdout=streams,
         stderr=streams,
@@ -83,6 +82,25 @@ def start_python(
         pass_fds=files,
         start_new_session=True,
     )
+
+
+class _Alone(Child):
+    """A worker in a process of its own, which ends with its standard input."""
+
+    def __init__(self, program: str, environment: Mapping[str, str]) -> None:
+        self._process = start_python([program], environment, subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        super().__init__(cast("BinaryIO", stream) for stream in streams)
+
+    @property
+    def has_ended(self) -> bool:
+        self.code = self._process.poll()
+        return self.code is not None
+
+    def kill(self) -> None:
+        kill_group(self._process)
+        self.code = self._process.returncode
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -100,7 +118,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def kill_tree(pid: int) -> None:
     """Kill a process group, and all processes below its leader, in whatever group."""
-    escaped = descendants(pid)
+    escaped = host.descendants(pid)
     for kill, number in ((os.killpg, pid), *((os.kill, child) for child in escaped)):
         try:
             kill(number, signal.SIGKILL)
@@ -108,25 +126,14 @@ def kill_tree(pid: int) -> None:
             pass
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the processes below ``pid``: a program can put them into groups of their own."""
-    found: list[int] = []
-    pending = [pid]
-    while pending:
-        below = children_of(pending.pop())
-        found += below
-        pending += below
-    return found
-
-
-# -- The nurseries of this process ----------------------------------------------------------------
+# -- The fork servers of this process -------------------------------------------------------------
 
 # A guard has killed a worker and all below it by then, unless one of them is stuck.
 _GUARD_SECONDS = 2.0
 # Another thread may hear what this one waits for.
 _LISTEN_SECONDS = 0.01
-# A nursery that may just be ending gets no order.
-_LATEST_USE = nursery.IDLE_SECONDS - 15.0
+# A fork server that may just be ending gets no order.
+_LATEST_USE = fork_server.IDLE_SECONDS - 15.0
 # Python and libraries read these when they start or are loaded.
 _READ_AT_START = (
     *("LD_", "GLIBC_", "MALLOC_", "PYTHON", "LANG", "LC_", "TVM_", "SCHEDLANG_"),
@@ -135,54 +142,61 @@ _READ_AT_START = (
 THREADS = "TVM_NUM_THREADS"
 
 
+def start_child(program: str, environment: Mapping[str, str]) -> Child:
+    """Start a worker that runs the module ``program``; raises OSError where that fails."""
+    if sys.platform != "linux":
+        return _Alone(program, environment)
+    return fork_child(program, environment)
+
+
 def fork_child(program: str, environment: Mapping[str, str]) -> Child:
     """Have a worker forked that runs the module ``program``; OSError where that fails."""
     with _lock:
-        nursery = _nursery_for(environment)
-        child = nursery.fork(program, environment)
-        if nursery.lost:  # somebody has killed it
+        server = _server_for(environment)
+        child = server.fork(program, environment)
+        if server.lost:  # somebody has killed it
             child.end()
-            child = _nursery_for(environment).fork(program, environment)
+            child = _server_for(environment).fork(program, environment)
         return child
 
 
 class _Forked(Child):
-    """A worker below a guard, which is a child of a nursery.
+    """A worker below a guard, which is a child of a fork server.
 
     Attributes
     ----------
     guard: process id of the guard, once it began.
     """
 
-    def __init__(self, streams: Iterable[BinaryIO], nursery: _NurseryProcess, serial: str) -> None:
+    def __init__(self, streams: Iterable[BinaryIO], server: _ServerProcess, serial: str) -> None:
         super().__init__(streams)
         self.guard: int | None = None
-        self._nursery, self._serial = nursery, serial
+        self._server, self._serial = server, serial
 
     @property
     def has_ended(self) -> bool:
-        self._nursery.listen()
-        if self.code is None and self._nursery.lost:
-            # It ended with its nursery, which cannot tell any more.
-            self.code = self._nursery.code if self.guard is None else -signal.SIGKILL
+        self._server.listen()
+        if self.code is None and self._server.lost:
+            # It ended with its server, which cannot tell any more.
+            self.code = self._server.code if self.guard is None else -signal.SIGKILL
         return self.code is not None
 
     def kill(self) -> None:
-        with suppress(OSError):  # it ends with a nursery that has ended
-            self._nursery.order("kill", self._serial)
+        with suppress(OSError):  # it ends with a fork server that has ended
+            self._server.order("kill", self._serial)
         end = time.monotonic() + _GUARD_SECONDS
         # One that has not begun never will.
         while not self.has_ended and self.guard is not None:
             if time.monotonic() >= end:
                 kill_tree(self.guard)
                 break
-            self._nursery.wait(_LISTEN_SECONDS)
+            self._server.wait(_LISTEN_SECONDS)
         if self.code is None:
             self.code = -signal.SIGKILL
 
 
-class _NurseryProcess:
-    """A nursery of this process.
+class _ServerProcess:
+    """A fork server of this process.
 
     Attributes
     ----------
@@ -207,7 +221,7 @@ class _NurseryProcess:
         self._children: WeakValueDictionary[str, _Forked] = WeakValueDictionary()
         self._used = time.monotonic()
         self.lost = False
-        self.close = weakref.finalize(self, _end_nursery, self._socket, self._process, over)
+        self.close = weakref.finalize(self, _end_server, self._socket, self._process, over)
 
     @property
     def idle(self) -> bool:
@@ -223,14 +237,14 @@ class _NurseryProcess:
 
     @property
     def code(self) -> int:
-        """Exit status of a worker that had not begun when the nursery was lost."""
+        """Exit status of a worker that had not begun when the server was lost."""
         try:
             return self._process.wait(REAP_SECONDS) or -signal.SIGKILL
         except subprocess.TimeoutExpired:
             return -signal.SIGKILL
 
     def fork(self, program: str, environment: Mapping[str, str]) -> Child:
-        """Order a worker; does not wait for it. It has ended where the nursery is lost."""
+        """Order a worker; does not wait for it. It has ended where the server is lost."""
         serial = secrets.token_hex(8)
         with ExitStack() as ours, ExitStack() as theirs:
             stdin, ins = _pipe(theirs, ours)
@@ -258,13 +272,13 @@ class _NurseryProcess:
             raise
 
     def listen(self) -> None:
-        """Take in what the nursery has told."""
+        """Take in what the server has told."""
         if self.lost:  # in a copy of this process nobody may give the lock back
             return
         with self._listens:
             while not self.lost:
                 try:
-                    told = self._socket.recv(nursery.ORDER_BYTES, socket.MSG_DONTWAIT)
+                    told = self._socket.recv(fork_server.ORDER_BYTES, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     # A copy of this process may keep the other end of the socket open.
                     self.lost = self._process.poll() is not None
@@ -282,7 +296,7 @@ class _NurseryProcess:
                     child.code = number
 
     def wait(self, seconds: float) -> None:
-        """Wait until the nursery tells something, or another thread may have heard it."""
+        """Wait until the server tells something, or another thread may have heard it."""
         sources = select.poll()  # `select` knows no descriptor above 1023
         with suppress(ValueError, OSError):  # another thread has closed it
             sources.register(self._socket, select.POLLIN)
@@ -314,19 +328,19 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[BinaryIO, BinaryIO]:
 
 
 _lock = threading.RLock()
-_nurseries: dict[Hashable, _NurseryProcess] = {}
+_servers: dict[Hashable, _ServerProcess] = {}
 
 
-def _nursery_for(environment: Mapping[str, str]) -> _NurseryProcess:
-    """Return a nursery that started in this environment, and in this state of this process."""
+def _server_for(environment: Mapping[str, str]) -> _ServerProcess:
+    """Return a fork server that started in this environment, and in this state of this process."""
     key = _surroundings(environment)
-    for other, known in tuple(_nurseries.items()):
+    for other, known in tuple(_servers.items()):
         if not known.usable or (other != key and known.idle):
-            del _nurseries[other]
+            del _servers[other]
             known.close()
-    if key not in _nurseries:
-        _nurseries[key] = _NurseryProcess(environment)
-    return _nurseries[key]
+    if key not in _servers:
+        _servers[key] = _ServerProcess(environment)
+    return _servers[key]
 
 
 def _surroundings(environment: Mapping[str, str]) -> Hashable:
@@ -342,17 +356,10 @@ def _surroundings(environment: Mapping[str, str]) -> Hashable:
         frozenset(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
         tuple(resource.getrlimit(getattr(resource, one)) for one in sorted(limits)),
-        (os.getresuid(), os.getresgid(), tuple(os.getgroups()), _umask()),
+        (os.getresuid(), os.getresgid(), tuple(os.getgroups())),
+        # Python's function would change it.
+        host.own_status().get("Umask"),
     )
-
-
-def _umask() -> str:
-    """Return the mask of this process's new files; Python's function would change it."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("Umask:"):
-                return line
-    return ""
 
 
 def _kept_by_thread(
@@ -373,7 +380,7 @@ def _kept_by_thread(
         else:
             over.wait()
 
-    threading.Thread(target=keep, name="schedlang-nursery", daemon=True).start()
+    threading.Thread(target=keep, name="schedlang-fork-server", daemon=True).start()
     try:
         return started.result()
     except BaseException:  # such as Ctrl-C
@@ -388,7 +395,7 @@ def _abandon(started: Future[subprocess.Popen[bytes]]) -> None:
         started.result().wait()
 
 
-def _end_nursery(
+def _end_server(
     orders: socket.socket, process: subprocess.Popen[bytes], over: threading.Event
 ) -> None:
     orders.close()  # it ends then, and the kernel has the guards end
@@ -403,9 +410,9 @@ def _forget() -> None:
     """A copy of this process has no children."""
     global _lock
     _lock = threading.RLock()
-    for one in _nurseries.values():
+    for one in _servers.values():
         one.forget()
-    _nurseries.clear()
+    _servers.clear()
 
 
 if hasattr(os, "register_at_fork"):

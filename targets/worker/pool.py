@@ -11,7 +11,7 @@ from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement.clock import Phase, check_phases
-from schedlang.targets.worker.fault import RUNS_UNSCHEDULED, explain_exit
+from schedlang.targets.errors import RUNS_UNSCHEDULED, explain_exit
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.protocol import ACTIVITIES, Reply, Request
 

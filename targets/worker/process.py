@@ -1,31 +1,30 @@
 """The parent's side of one worker: start it, talk to it without ever blocking, kill it.
 
-Workers are forked on Linux, and started each by itself elsewhere.
+Workers are forked on Linux, and started each by itself elsewhere. ``ScratchFolder`` is where they
+may leave files: it vanishes with this process, however that ends.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 import selectors
+import shutil
 import site
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
-from schedlang import errors
+from schedlang import errors, host
 from schedlang.errors import TargetError
-from schedlang.targets.worker.forking import (
-    THREADS,
-    Child,
-    descendants,
-    fork_child,
-    kill_group,
-    start_python,
-)
+from schedlang.targets.worker.forking import THREADS, Child, start_child
 from schedlang.targets.worker.protocol import Decoder, ProtocolError, Reply, encode, new_serial
 
 # -- The worker, as its parent sees it ------------------------------------------------------------
@@ -39,7 +38,7 @@ _ENDING_SECONDS = 2.0
 class WorkerProcess:
     """A running worker in its own session. One request at a time; every wait has a deadline.
 
-    Between this process and the worker there are a nursery and a guard, see ``forking.py``.
+    Between this process and the worker there are a fork server and a guard, see ``forking.py``.
 
     ``exited`` becomes true when it ended or broke the protocol; a reply to anything but the request
     in hand breaks it. ``stderr`` is the tail, as text, of what it wrote since the last request.
@@ -97,10 +96,11 @@ class WorkerProcess:
         """
         if self.pid is None:  # there is no such file before its first reply
             return None
-        used = _processor_seconds(self.pid)
-        if used is None or not below:
-            return used
-        return used + sum(_processor_seconds(pid) or 0.0 for pid in descendants(self.pid))
+        own = host.process_stat(self.pid)
+        if own is None or not below:
+            return None if own is None else own.processor_seconds
+        others = map(host.process_stat, host.descendants(self.pid))
+        return sum((one.processor_seconds for one in others if one), own.processor_seconds)
 
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         """Queue one request; ``wait_any`` moves the bytes."""
@@ -215,15 +215,6 @@ def _read_some(descriptor: int) -> bytes | None:
         return None
 
 
-def _processor_seconds(pid: int) -> float | None:
-    """Return what a process and its ended children used; None where the system does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
-        return None
-
-
 # -- How this process starts workers --------------------------------------------------------------
 
 # TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
@@ -243,27 +234,113 @@ def worker_environment(threads: int) -> dict[str, str]:
     return environment
 
 
-def start_child(program: str, environment: Mapping[str, str]) -> Child:
-    """Start a worker that runs the module ``program``; raises OSError where that fails."""
-    if sys.platform != "linux":
-        return _Alone(program, environment)
-    return fork_child(program, environment)
+# -- A folder for temporary files that vanishes with the process that made it ----------------------
+#
+# A process that is killed removes nothing, and its workers are killed with it. So a small process
+# of the system's shell waits for its end and removes the folder then. Where that one is killed too,
+# the next process that makes such a folder removes what has no owner any more: an owner holds a
+# lock on its folder.
+
+_PREFIX = "schedlang-scratch-"
+_SHELL = "/bin/sh"
+# Waits until the other end of its standard input is closed. What else is being killed at that
+# moment may still write into the folder, so that removing it may take several attempts.
+_REMOVE_AFTERWARDS = """
+read -r nothing
+attempts=0
+until rm -rf -- "$1" || [ "$attempts" -ge 20 ]; do
+    attempts=$((attempts + 1))
+    sleep 0.1
+done
+"""
 
 
-class _Alone(Child):
-    """A worker in a process of its own, which ends with its standard input."""
+class ScratchFolder:
+    """An empty folder in the system's folder for temporary files; ``close`` removes it.
 
-    def __init__(self, program: str, environment: Mapping[str, str]) -> None:
-        self._process = start_python([program], environment, subprocess.PIPE)
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
-        super().__init__(cast("BinaryIO", stream) for stream in streams)
+    Attributes
+    ----------
+    path: where it is.
+    """
 
-    @property
-    def has_ended(self) -> bool:
-        self.code = self._process.poll()
-        return self.code is not None
+    def __init__(self) -> None:
+        place = Path(tempfile.gettempdir())
+        _remove_orphans(place)
+        self.path, lock, remover = _make(place)
+        self._finalizer = weakref.finalize(self, _remove, self.path, lock, remover, os.getpid())
 
-    def kill(self) -> None:
-        kill_group(self._process)
-        self.code = self._process.returncode
+    def close(self) -> None:
+        """Remove it with all its content; safe to call twice."""
+        self._finalizer()
+
+
+def _make(place: Path) -> tuple[Path, int, subprocess.Popen[bytes] | None]:
+    """Make a folder; return it, a descriptor that holds its lock, and what removes it."""
+    while True:
+        path = place / f"{_PREFIX}{secrets.token_hex(8)}"
+        # First: this process may be killed at any moment.
+        remover = _start_remover(path)
+        path.mkdir(mode=0o700)
+        lock = _lock(path)
+        if lock is not None and path.exists():
+            return path, lock, remover
+        # Another process took it for an orphan before it was locked.
+        _remove(path, lock, remover, os.getpid())
+
+
+def _start_remover(path: Path) -> subprocess.Popen[bytes] | None:
+    """Start what removes a folder when this process has ended; None without a shell."""
+    try:
+        return subprocess.Popen(
+            [_SHELL, "-c", _REMOVE_AFTERWARDS, _SHELL, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # Ctrl-C is for the owner
+        )
+    except OSError:
+        return None
+
+
+def _remove_orphans(place: Path) -> None:
+    """Remove the folders of processes that were killed together with what would remove them."""
+    for path in place.glob(f"{_PREFIX}*"):
+        lock = _lock(path)
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a folder of this user's; return the descriptor that holds the lock.
+
+    None where it has an owner, or is none.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _remove(
+    path: Path, lock: int | None, remover: subprocess.Popen[bytes] | None, owner: int
+) -> None:
+    if os.getpid() != owner:
+        return  # a fork of the owner's ends
+    shutil.rmtree(path, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+    if remover is not None:
+        assert remover.stdin is not None
+        with suppress(OSError):
+            remover.stdin.close()
+        remover.wait()

@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
+from schedlang import host
 from schedlang.measurement import Status
-from schedlang.targets.worker import floating_point
-from schedlang.targets.worker.fault import Fault, left_changed
-from schedlang.targets.worker.guard import children_of
+from schedlang.targets.errors import Fault, left_changed
+from schedlang.targets.measure import floating_point
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.runtime import in_each_thread
 
@@ -53,22 +53,22 @@ _WRITTEN_ANSWERS = {
 }
 # Lines of /proc/self/status. Those of one thread are of the main one, which calls programs.
 _STATUS = {
-    b"Name": "its name",
-    b"Umask": "its file mode mask",
-    b"Uid": "its user",
-    b"Gid": "its group",
-    b"Groups": "its group",
-    b"VmLck": LOCKED_MEMORY,
-    b"Threads": THREADS,
-    b"CapInh": "its capabilities",
-    b"CapPrm": "its capabilities",
-    b"CapEff": "its capabilities",
-    b"CapBnd": "its capabilities",
-    b"CapAmb": "its capabilities",
-    b"NoNewPrivs": "whether it may gain rights",
-    b"Seccomp": "the system calls that it may make",
-    b"Seccomp_filters": "the system calls that it may make",
-    b"Mems_allowed_list": "the memory that it may use",
+    "Name": "its name",
+    "Umask": "its file mode mask",
+    "Uid": "its user",
+    "Gid": "its group",
+    "Groups": "its group",
+    "VmLck": LOCKED_MEMORY,
+    "Threads": THREADS,
+    "CapInh": "its capabilities",
+    "CapPrm": "its capabilities",
+    "CapEff": "its capabilities",
+    "CapBnd": "its capabilities",
+    "CapAm": "its capabilities",
+    "NoNewPrivs": "whether it may gain rights",
+    "Seccomp": "the system calls that it may make",
+    "Seccomp_filters": "the system calls that it may make",
+    "Mems_allowed_list": "the memory that it may use",
 }
 
 State = dict[str, Hashable]
@@ -140,9 +140,7 @@ def _process() -> State:
         except OSError as error:  # as if its working directory is gone
             found[name] = error.errno
     if sys.platform == "linux":
-        for part in (_status, _control):
-            with suppress(OSError):
-                found.update(part())
+        found |= _status() | _control()
     return found
 
 
@@ -202,10 +200,7 @@ def _timers() -> Hashable:
     """Return which timers run: those of the process, and those that it has made."""
     clocks = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
     running = [(left > 0, again) for left, again in map(signal.getitimer, clocks)]
-    made = b""
-    with suppress(OSError), open("/proc/self/timers", "rb") as file:
-        made = file.read()
-    return (*running, made)
+    return (*running, host.own_file("timers"))
 
 
 def _handlers() -> Hashable:
@@ -238,12 +233,10 @@ def _root() -> Hashable:
 
 
 def _status() -> State:
-    with open("/proc/self/status", "rb") as file:
-        lines = (line.split(b":", 1) for line in file)
-        known = [(_STATUS[field], value) for field, value in lines if field in _STATUS]
-    found: dict[str, tuple[bytes, ...]] = {}
-    for name, value in known:
-        found[name] = (*found.get(name, ()), value)
+    found: dict[str, tuple[str, ...]] = {}
+    for field, value in host.own_status().items():
+        if (name := _STATUS.get(field)) is not None:
+            found[name] = (*found.get(name, ()), value)
     return dict(found)
 
 
@@ -255,8 +248,7 @@ def _control() -> State:
         library.prctl(number, ctypes.byref(answer), 0, 0, 0)
         found[name] = answer.value
     found["its personality"] = library.personality(ctypes.c_ulong(0xFFFF_FFFF))
-    with open("/proc/self/oom_score_adj", "rb") as file:
-        found["how soon it is killed for memory"] = file.read()
+    found["how soon it is killed for memory"] = host.own_file("oom_score_adj")
     return found
 
 
@@ -346,4 +338,4 @@ def _children() -> set[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG | every)
     except ChildProcessError:
         return set()
-    return children_of(os.getpid())
+    return host.children_of(os.getpid())

@@ -25,9 +25,8 @@ from typing import Any, BinaryIO
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Status
 from schedlang.measurement.clock import Phase, PhaseLog
-from schedlang.targets.errors import describe
-from schedlang.targets.worker import floating_point
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.errors import Fault, describe
+from schedlang.targets.measure import floating_point
 
 # -- Requests and replies -------------------------------------------------------------------------
 

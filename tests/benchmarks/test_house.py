@@ -93,7 +93,9 @@ def test_the_table_shows_what_was_before() -> None:
 
 
 def test_only_files_of_the_library_are_places() -> None:
-    assert house._place(str(house.ROOT / "schedlang" / "targets" / "host.py")) == "targets/host.py"
+    assert (
+        house._place(str(house.ROOT / "schedlang" / "targets" / "target.py")) == "targets/target.py"
+    )
     assert house._place(__file__) == house._place("<string>") == ""
 
 

@@ -94,7 +94,7 @@ def test_it_says_what_a_call_runs_and_on_which_lines() -> None:
 
 
 def test_a_seed_draws_the_same_mutants_and_a_lower_count_the_first_of_them() -> None:
-    places = ["schedlang/shapes/programs.py", "schedlang/files.py"]
+    places = ["schedlang/shapes/plan.py", "schedlang/files.py"]
     found = mutants.drawn(places, 0, 8)
     assert found == mutants.drawn(places, 0, 8)
     assert found[:3] == mutants.drawn(places, 0, 3)

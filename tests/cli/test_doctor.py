@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
+from schedlang import host
 from schedlang.cli import checks as checks_of
 from schedlang.cli import doctor
 from schedlang.cli.checks import DoctorCheck, run_checks
@@ -81,9 +82,9 @@ def test_a_container_with_a_limit(tmp_path: Path) -> None:
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
     (group / "cpu.max").write_text("150000 100000\n", encoding="utf-8")
-    assert doctor.cpu_quota(tmp_path) == 1.5
+    assert host.cpu_quota(tmp_path) == 1.5
     (group / "cpu.max").write_text("max 100000\n", encoding="utf-8")
-    assert doctor.cpu_quota(tmp_path) is None
+    assert host.cpu_quota(tmp_path) is None
 
 
 def test_a_check_that_raises_is_a_failed_check() -> None:

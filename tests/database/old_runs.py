@@ -130,7 +130,7 @@ def played(
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", sl.InterruptedWarning)
         for name, replacement in (
-            ("schedlang.targets.toolchain.schedlang_version", lambda: version),
+            ("schedlang.targets.target.schedlang_version", lambda: version),
             ("schedlang.tvm.codegen.toolchain", lambda: "played"),
         ):
             stack.enter_context(mock.patch(name, replacement))

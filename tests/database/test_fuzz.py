@@ -12,7 +12,7 @@ import pytest
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
 from tests.database.damage import KINDS, Case, cases, sound_schedule
-from tests.database.read_damaged import read
+from tests.database.read_damaged import Refused, read
 
 # How many cases of each kind there are, and how many of them are refused at the least. The others
 # are damaged where it does not show: in free space, in a name, in a number.
@@ -36,6 +36,8 @@ def test_the_sound_inputs_that_they_come_from_load(tmp_path: Path) -> None:
     read("traces", Case("sound", schedule.trace.to_json()), tmp_path)
     read("programs", Case("sound", to_json(schedule.workload.mod)), tmp_path)
     read("columns", Case("sound", sql=("SELECT ?", (1,))), tmp_path)
+    with pytest.raises(Refused):
+        read("traces", Case("damaged", schedule.trace.to_json()[:-1]), tmp_path)
 
 
 @pytest.mark.slow

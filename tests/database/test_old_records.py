@@ -69,7 +69,7 @@ def target() -> sl.Target:
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     # Latencies compare between equal versions only, and the file is of this one.
-    monkeypatch.setattr("schedlang.targets.toolchain.schedlang_version", lambda: "0.1.0")
+    monkeypatch.setattr("schedlang.targets.target.schedlang_version", lambda: "0.1.0")
     return str(shutil.copy(ASSETS / "schema_2.db", tmp_path))
 
 
@@ -125,7 +125,7 @@ def test_the_same_call_measures_no_program_again(
 def test_an_interrupted_run_of_an_older_schema_measures_the_rest(
     schema: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: sl.Target
 ) -> None:
-    monkeypatch.setattr("schedlang.targets.toolchain.schedlang_version", lambda: "0.1.0")
+    monkeypatch.setattr("schedlang.targets.target.schedlang_version", lambda: "0.1.0")
     path = shutil.copy(ASSETS / f"schema_{schema}.db", tmp_path)
     with sqlite3.connect(path) as raw:
         assert raw.execute("PRAGMA user_version").fetchone() == (schema,)

@@ -96,7 +96,8 @@ def test_a_file_that_another_process_is_making_is_not_taken_for_another_programs
     sqlite_file._check_owner(Slow(connection, meanwhile), path)  # type: ignore[arg-type]
     connection.close()
     other.join()
-    Database(path).close()
+    with Database(path) as database:
+        assert database.count() == 0 and database.workloads() == []
 
 
 WRITER = """

@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.shapes import PointKernel, ShapeSet
 from schedlang.shapes.dispatch import Leaf, Split, Tree, with_exact
 from schedlang.shapes.extents import Range
-from schedlang.shapes.range_kernels import Kernel, RangeKernels
+from schedlang.shapes.ranges import Kernel, RangeKernels
 from schedlang.targets import Target
 from schedlang.workloads.construct import Template
 

@@ -157,6 +157,7 @@ def test_labels_of_a_heat_map_are_level_where_they_fit(
     is_turned = f"{chart}.innerHTML.includes('rotate(315)')"
     shown = f"{titles}.includes('{site}') && {is_turned} === {str(turned).lower()}"
     browser.wait_for(shown)  # until it is drawn
+    assert browser.evaluate("document.getElementById('axis-x').value") == site
 
 
 def test_two_other_decisions_can_be_chosen(

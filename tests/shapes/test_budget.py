@@ -7,7 +7,7 @@ import pytest
 from schedlang import workloads
 from schedlang.networks.tuning.representatives import isolated
 from schedlang.shapes.extents import as_shapes
-from schedlang.shapes.programs import Programs, plan
+from schedlang.shapes.plan import Programs, plan
 from schedlang.workloads.construct import Template
 
 LAYERS = [{"inputs": c, "outputs": k} for c in (64, 128, 256) for k in (64, 128, 256, 512)]

@@ -12,7 +12,8 @@ from schedlang.database.programs import put_program
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
-from schedlang.shapes.scheduler import BestKnown, Exchange, Expectation
+from schedlang.shapes.plan import Exchange, Expectation
+from schedlang.shapes.ranges import BestKnown
 from schedlang.tuning.measuring import Measuring
 
 TARGET = sl.Target("cpu", cores=2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schedlang.search.tasks import TaskProgress
-from schedlang.shapes.scheduler import Expectation, ShapesScheduler
+from schedlang.shapes.plan import Expectation, ShapesScheduler
 from schedlang.workloads.structural_key import coordinates
 
 SIZES = (1, 2, 64, 256, 512)

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.worker import guard, nursery
+from schedlang import host
+from schedlang.targets.worker import fork_server
 
 # Without this, a failing contract would not show the values.
 pytest.register_assert_rewrite("tests.targets.pooled_contract")
 
 
 def _worker_pids(parent: int) -> set[int]:
-    """Return a process's workers: it has nurseries, these have guards, and each of them one."""
+    """Return a process's workers: it has fork servers, these have guards, and each of them one."""
     found = {parent}
-    for name in (nursery.NAME, guard.NAME, guard.WORKER):
-        below = {child for pid in found for child in guard.children_of(pid)}
+    for name in (fork_server.SERVER_NAME, fork_server.GUARD_NAME, fork_server.WORKER):
+        below = {child for pid in found for child in host.children_of(pid)}
         found = {pid for pid in below if _alive(pid) and _name(pid) == name}
     return found
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from schedlang.targets import host
+from schedlang import host
 from schedlang.targets.cpu import features, resolve
 from schedlang.targets.cpu.features import NAMED
 from schedlang.tvm import codegen

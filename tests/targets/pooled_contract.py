@@ -20,8 +20,8 @@ from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets import PooledMeasurer, TimingPolicy
-from schedlang.targets.pooled.unscheduled import LargePolicy
 from schedlang.targets.worker.pool import WorkerPool
+from schedlang.targets.worker.preparation import LargePolicy
 from schedlang.targets.worker.protocol import Reply
 from schedlang.testing.measurers import MeasurerContract
 from schedlang.tuning import tune

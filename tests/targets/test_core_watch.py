@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schedlang.measurement.disturbance import CoreUse
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 
 OWN, WORKER, CHILD, STRANGER = 10, 11, 12, 99
 
@@ -39,7 +39,7 @@ class System:
         folder = self.root / str(number)
         folder.mkdir(exist_ok=True)
         before = "0 " * 9
-        text = f"{number} (a) b) c) S {parent} {before}{own} 0 {ended} 0 20 0 1"
+        text = f"{number} (a) b) c) S {parent} {before}{own} 0 {ended} 0 20 0 1 0 7"
         (folder / "stat").write_text(text)
 
     def end(self, number: int) -> None:

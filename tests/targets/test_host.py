@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedlang.targets import host
+from schedlang import host
 
 
 def _cpu_tree(root: Path, siblings: dict[int, str]) -> Path:

@@ -19,8 +19,7 @@ import pytest
 import schedlang as sl
 from schedlang.targets import PooledMeasurer
 from schedlang.targets.kinds import KINDS, Kind
-from schedlang.targets.pooled.executor import Executor, Next
-from schedlang.targets.pooled.work import Work, program_of
+from schedlang.targets.worker.executor import Executor, Next, Work, program_of
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.protocol import Reply, Request
 from schedlang.testing.spaces import ORDINARY, small_workload

@@ -23,7 +23,7 @@ from schedlang.database import (
 from schedlang.database.past_runs import outcome_of
 from schedlang.errors import NoLatencyError
 from schedlang.measurement import Status, describe_latency
-from schedlang.networks.compiled.function_programs import chosen
+from schedlang.networks.function_programs import chosen
 from schedlang.report import compare
 from schedlang.report.facts import Context, tiles
 from schedlang.report.numbers import latency_text

@@ -18,7 +18,7 @@ from schedlang.database import history, open_database
 from schedlang.database.past_runs import NOT_ENDED, outcome_of
 from schedlang.measurement.disturbance import CoreUse
 from schedlang.report.facts import Context, tiles
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.tuning import read_result
 from tests.tuning.scripted import Scripted, measured
 

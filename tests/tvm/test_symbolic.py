@@ -14,14 +14,9 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.interpreters.conversions import to_symbolic
-from schedlang.tvm.symbolic import (
-    Branching,
-    SymbolicProgram,
-    UnifyError,
-    unify,
-    with_full_tiles,
-)
-from schedlang.tvm.symbolic.fitting import fit
+from schedlang.tvm.full_tiles import with_full_tiles
+from schedlang.tvm.served_extents import Branching
+from schedlang.tvm.symbolic_program import SymbolicProgram, UnifyError, fit, unify
 
 Programs = Callable[..., Any]
 

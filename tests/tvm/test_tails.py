@@ -13,7 +13,8 @@ from tvm.script import from_source
 import schedlang as sl
 from schedlang.interpreters.conversions import to_symbolic
 from schedlang.tvm import program
-from schedlang.tvm.symbolic import unify, with_full_tiles
+from schedlang.tvm.full_tiles import with_full_tiles
+from schedlang.tvm.symbolic_program import unify
 
 ROWS = (1, 3, 5, 8, 13, 21, 34, 40)
 

@@ -8,7 +8,7 @@ import pytest
 from schedlang import workloads
 from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.backend import Dataset
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.learning import learn_windows
 from schedlang.targets.measure.reference import learn_reference

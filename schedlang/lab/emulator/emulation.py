@@ -11,8 +11,8 @@ import numpy as np
 from schedlang.lab.emulator.run import Execution, KernelFault, execute
 from schedlang.lab.emulator.translate import EmulationError
 from schedlang.measurement.problem import Problem
+from schedlang.targets.measure.backend import same_bits
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import InputDraw, choose_draws
 from schedlang.targets.measure.inputs import other_poison, poison
 from schedlang.targets.measure.numerics import Array, Numerics

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from schedlang.database import Database
 from schedlang.errors import NetworkError
 from schedlang.measurement.disturbance import RunDisturbance
-from schedlang.networks.compiled.compiled_network import CompiledNetwork
-from schedlang.networks.compiled.compiled_network_set import CompiledNetworkSet
-from schedlang.networks.compiled.compiling import compile_network
+from schedlang.networks.compiled_network import CompiledNetwork
+from schedlang.networks.compiling import CompiledNetworkSet, compile_network
 from schedlang.networks.network import Network
 from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Task, Total, latency_text

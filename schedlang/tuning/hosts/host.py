@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Lock
-from typing import Any
 
 from schedlang.database import Database
 from schedlang.errors import (
@@ -27,6 +26,7 @@ from schedlang.errors import (
 from schedlang.measurement import Measurement, Measurer, as_measurer
 from schedlang.measurement.clock import SYSTEM
 from schedlang.measurement.problem import Problem
+from schedlang.once import LastUsed
 from schedlang.printed import first_line
 from schedlang.search import Strategy
 from schedlang.targets import measurer as kept_measurer
@@ -75,8 +75,8 @@ class Host:
     """What a process keeps between orders: measurers, and what it has read."""
 
     def __init__(self) -> None:
-        self._given: OrderedDict[bytes, Given] = OrderedDict()
-        self._workloads: OrderedDict[bytes, tuple[Workload, bool]] = OrderedDict()
+        self._given: LastUsed[Given] = LastUsed(_KEPT)
+        self._workloads: LastUsed[tuple[Workload, bool]] = LastUsed(_KEPT)
         self._measurers: dict[object, Measurer] = {}
         self._runs: OrderedDict[str, OpenRun] = OrderedDict()
 
@@ -117,7 +117,7 @@ class Host:
             raise HostError(
                 f"it has {has}, and the driver {order.toolchain}: their latencies do not compare"
             )
-        given = _kept(self._given, order.call, Given.unpack)
+        given = self._given.get(order.call, lambda: Given.unpack(order.call))
         try:
             given.target.check_present()
         except TargetError as error:
@@ -140,7 +140,7 @@ class Host:
 
     def _measure(self, order: Batch, given: Given) -> HostReply:
         """Measure what is in a batch."""
-        workload, _ = _kept(self._workloads, order.task, _read_task)
+        workload, _ = self._workloads.get(order.task, lambda: _read_task(order.task))
         with ExitStack() as stack:
             made = self._measurer(order.call, given)
             problem = Problem(**given.compared, verify=given.verify, seed=given.seed)
@@ -174,7 +174,7 @@ class Host:
                 if opened.goes_on_with(order):
                     stack.pop_all()
                     return opened
-        workload, moves_data = _kept(self._workloads, order.task, _read_task)
+        workload, moves_data = self._workloads.get(order.task, lambda: _read_task(order.task))
         return OpenRun(order, given, measurer, workload, moves_data=moves_data)
 
     def _measurer(self, call: bytes, given: Given) -> Measurer:
@@ -348,15 +348,6 @@ def _read_task(text: bytes) -> tuple[Workload, bool]:
     if workload.key != stored["key"]:
         raise HostError(f"the program of {workload.name!r} is another one here than at the driver")
     return workload, stored["moves_data"]
-
-
-def _kept(kept: OrderedDict[bytes, Any], key: bytes, make: Any) -> Any:
-    if key not in kept:
-        kept[key] = make(key)
-        while len(kept) > _KEPT:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    return kept[key]
 
 
 def _begin_anew() -> None:

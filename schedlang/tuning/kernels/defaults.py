@@ -20,11 +20,11 @@ from typing import Any
 
 from schedlang.distributions import ComputeLocation
 from schedlang.errors import SchedlangError, TargetError
+from schedlang.host import usable_cpus
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.coordinate_models import Step, origin, steps_from, take
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.host import usable_cpus
 from schedlang.targets.kinds import KINDS, load
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.protocol import Request, serve

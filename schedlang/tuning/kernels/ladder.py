@@ -29,7 +29,7 @@ from schedlang.measurement.problem import Problem
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.targets.kinds import class_of
-from schedlang.tuning.kernels.match import PACKED, Match
+from schedlang.tuning.kernels.match import PACKED, Match, caution
 from schedlang.tuning.kernels.race import race
 from schedlang.tuning.kernels.rungs import Lead, Rungs, recorded_elsewhere
 from schedlang.tuning.measuring import Measuring
@@ -195,8 +195,8 @@ def apply(
             if found is None:
                 untuned.append(name)
                 continue
-            if found.caution:
-                warnings.warn(found.caution, UntunedWarning, stacklevel=2)
+            if text := caution(found):
+                warnings.warn(text, UntunedWarning, stacklevel=2)
             if not found.unscheduled:
                 replaced[name] = found.in_place_of(func)
                 if packed_ahead(found.record):

@@ -107,18 +107,18 @@ class Match:
         """Compile it into a library for C that needs no TVM, see ``Target.export_c``."""
         return self._target.export_c(self._labelled, path, name=name, compiler=compiler)
 
-    @property
-    def caution(self) -> str:
-        """What to warn of where it is put in place unasked; empty where there is nothing."""
-        if self.kind not in ("same", "exact"):
-            return f"{self.workload.name}: {self.notes[0]}"
-        if self.unscheduled and UNVERIFIED in self.notes:
-            name = self.workload.name
-            return f"{name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
-        return ""
-
     def __str__(self) -> str:
         shown = describe_latency(self.latency, self.workload.flops)
         if self.unscheduled:
             shown += "; keep the program as it is: no candidate is faster"
         return "; ".join((f"{self.workload.name}: {shown}", *self.notes))
+
+
+def caution(match: Match) -> str:
+    """Return what to warn of where a match is put in place unasked; empty where nothing is."""
+    name = match.workload.name
+    if match.kind not in ("same", "exact"):
+        return f"{name}: {match.notes[0]}"
+    if match.unscheduled and UNVERIFIED in match.notes:
+        return f"{name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
+    return ""

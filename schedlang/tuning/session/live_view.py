@@ -25,7 +25,7 @@ from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.disturbance import Disturbance, RunDisturbance
 from schedlang.search import Strategy
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.terminal import LOGGER
 from schedlang.tuning.session.screen import Screen, Snapshot, html_of
 

@@ -18,7 +18,7 @@ from schedlang.measurement.finals import Finals, load_statistics
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.tuning.arguments import checked_proposals
 from schedlang.tuning.budget import Budget, FinalsPlan, OutOfTime, Pace, describe_trials, within
 from schedlang.tuning.failures import first_fault

@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 import schedlang as sl
-from schedlang.networks.compiled import compiled_network as tensors
+from schedlang.targets.deployment import tensor_arguments as tensors
 from schedlang.tvm.codegen import runtime
 from tests.networks.compiled.relax_networks import OP, layers, module, parallel, store, tensor
 

@@ -15,10 +15,10 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
+from schedlang import host
 from schedlang.database import Database
 from schedlang.errors import WorkloadError
 from schedlang.networks import Network
-from schedlang.targets import host
 from schedlang.tuning.kernels import defaults as many
 from schedlang.tvm.packing import with_weights
 from schedlang.tvm.program import named_functions, replace_functions

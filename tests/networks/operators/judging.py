@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import schedlang as sl
-from schedlang.networks.convention import as_numpy
+from schedlang.targets.deployment.tensor_arguments import as_numpy
 from tests.networks.operators.case import Case
 
 EQUAL, REFUSED, WRONG, UNTYPED = "equal", "refused", "wrong", "untyped"

@@ -20,7 +20,7 @@ from schedlang.database import Database, history, open_database
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.problem import Problem
-from schedlang.networks.compiled.summary import Summary, TaskSummary
+from schedlang.networks.compiled_network import Summary, TaskSummary
 from schedlang.search.tasks import TaskProgress
 from schedlang.tvm.program import structural_key
 from tests.crash.tuner import Replayed

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedlang.targets import Target, host
+from schedlang import host
+from schedlang.targets import Target
 from schedlang.targets.cpu import backend
 
 MIB = 1 << 20

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from schedlang.host import children_of
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
-from schedlang.targets.worker.fault import Fault
-from schedlang.targets.worker.guard import children_of
+from schedlang.targets.errors import Fault
 from schedlang.targets.worker.process_state import no_new_processes
 from tests.targets.programs import COPIES, from_body, matmul
 

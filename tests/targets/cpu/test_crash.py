@@ -8,9 +8,9 @@ import pytest
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
+from schedlang.targets.errors import describe_signal, explain_exit
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.pooled.preparation import crash_advice
-from schedlang.targets.worker.fault import describe_signal, explain_exit
+from schedlang.targets.worker.preparation import crash_advice
 from tests.targets import programs
 from tests.targets.programs import indexed
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedlang.targets.cpu import guarded_memory
-from schedlang.targets.cpu.guarded_memory import PAGE, GuardedMemory
+from schedlang.targets.cpu import backend
+from schedlang.targets.cpu.backend import PAGE, GuardedMemory
 from schedlang.tvm.codegen.runtime import ALIGNMENT
 
 RESERVED = 64 << 20
@@ -89,7 +89,7 @@ def test_bytes_right_beside_are_looked_at(
     reserves: bool, shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not reserves:
-        monkeypatch.setattr(guarded_memory, "reserve", lambda size, around: None)
+        monkeypatch.setattr(backend, "reserve", lambda size, around: None)
     memory = GuardedMemory(shape, dtype)
     value = np.ones(shape, memory.read().dtype)
     memory.fill(value)

@@ -10,9 +10,9 @@ import pytest
 from tvm.ir import IRModule
 
 from schedlang.errors import TargetError, WorkloadError
+from schedlang.host import children_of
 from schedlang.measurement import Status
 from schedlang.targets import LocalCPU, Target
-from schedlang.targets.worker.guard import children_of
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
 from tests.targets.pooled_contract import QUICK, PooledContract, measured, never_a_number, workers

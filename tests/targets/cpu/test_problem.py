@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schedlang import workloads
+from schedlang import host, workloads
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Candidate, Status
-from schedlang.targets import LocalCPU, TimingPolicy, host
-from schedlang.targets.pooled.unscheduled import LargePolicy
+from schedlang.targets import LocalCPU, TimingPolicy
+from schedlang.targets.worker.preparation import LargePolicy
 from schedlang.workloads import from_prim_func
 from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul, sleeping
 

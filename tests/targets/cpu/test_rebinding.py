@@ -19,10 +19,9 @@ from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results, WideResults
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.pooled import in_process, preparation
-from schedlang.targets.pooled.preparation import Preparation
-from schedlang.targets.pooled.unscheduled import LargePolicy
-from schedlang.targets.pooled.work import Requests, Work, program_of
+from schedlang.targets.worker import in_process, preparation
+from schedlang.targets.worker.executor import Requests, Work, program_of
+from schedlang.targets.worker.preparation import LargePolicy, Preparation
 from schedlang.targets.worker.protocol import Request
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Argument, Workload

@@ -10,7 +10,8 @@ from tvm.ir import IRModule
 from tvm.script import from_source
 
 import schedlang as sl
-from schedlang.targets import BuildError, Target, host
+from schedlang import host
+from schedlang.targets import BuildError, Target
 from schedlang.targets.cpu.features import NAMED
 from schedlang.targets.cpu.target import generate_assembly
 from schedlang.workloads import matmul

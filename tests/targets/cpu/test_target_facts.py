@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets import Target, host
+from schedlang import host
+from schedlang.targets import Target
 from schedlang.targets.cpu import features, resolve
 from schedlang.targets.cpu.resolve import Fact
 

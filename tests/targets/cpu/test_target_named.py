@@ -9,8 +9,9 @@ import pytest
 from tvm.target import Target as TVMTarget
 
 import schedlang as sl
+from schedlang import host
 from schedlang.errors import TargetError
-from schedlang.targets import Target, as_target, host
+from schedlang.targets import Target, as_target
 from schedlang.targets.cpu import features
 from schedlang.targets.cpu.features import NAMED, NAMES
 from schedlang.targets.kinds import code_generator

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.core_use import ThreadWaits
+from schedlang.targets.measure.contention import ThreadWaits
 
 REAL = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no such files here")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import schedlang as sl
 from schedlang.targets.cuda import limits, nvcc
-from schedlang.targets.cuda.cuda_machine import CUDAMachine
+from schedlang.targets.cuda.limits import CUDAMachine
 from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.targets.cuda.compiled_together import resources_of
 

@@ -61,13 +61,13 @@ import os
 import numpy as np, tvm
 from schedlang.measurement import Status
 from schedlang.targets.cuda.backend import CUDABackend
-from schedlang.targets.cuda.gpu_contention import gpu_contention
+from schedlang.targets.cuda.worker import gpu_contention
 from schedlang.targets.cuda.backend import DeviceMemory, GUARD_BYTES
-from schedlang.targets.cuda.gpu_contention import Neighbours
+from schedlang.targets.cuda.cuda_api import Neighbours
 from schedlang.targets.cuda.cuda_api import CUDARuntime
 from schedlang.targets.measure.timing import ProgramTiming
 from schedlang.measurement.problem import content, fills_for
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.errors import Fault
 from schedlang.tvm.codegen import device as devices
 
 gpu, device = CUDARuntime(0), tvm.cuda(0)

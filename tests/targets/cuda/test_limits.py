@@ -14,8 +14,8 @@ from schedlang.measurement.measurement import reason_of
 from schedlang.targets.cuda import limits, report
 from schedlang.targets.cuda.limits import Limits, Reason, occupancy
 from schedlang.targets.cuda.nvcc import Resources
+from schedlang.targets.errors import Fault
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen.cuda_kernels import CUDAKernel
 from schedlang.workloads.construct import from_te
 from schedlang.workloads.workload import Workload

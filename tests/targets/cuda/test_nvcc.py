@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
+from schedlang.once import LastUsed
 from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.nvcc import CompileError, Resources
 from schedlang.targets.kinds import code_generator
@@ -30,7 +31,7 @@ ptxas info    : Used 28 registers, used 0 barriers, 376 bytes cmem[0]
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvcc, "_kept", type(nvcc._kept)())
+    monkeypatch.setattr(nvcc, "_kept", LastUsed(2))
 
 
 def source_of(schedule: sl.Schedule, arch: str = "sm_80") -> str:

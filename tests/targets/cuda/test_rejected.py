@@ -10,8 +10,8 @@ import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets.cuda import limits
 from schedlang.targets.cuda.limits import Limits
+from schedlang.targets.errors import Fault
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.worker.fault import Fault
 from tests.targets.cuda.programs import tiled
 
 TARGET = sl.Target("cuda", arch="sm_80")

@@ -17,19 +17,23 @@ from schedlang.measurement import Candidate, Status
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets import RPC, LocalCPU
 from schedlang.targets.cuda.backend import CUDAProgram, HostProgram
-from schedlang.targets.cuda.cuda_api import CUDAError, CUDARuntime, device_fault
-from schedlang.targets.cuda.gpu_contention import Neighbours, gpu_contention
+from schedlang.targets.cuda.cuda_api import (
+    CUDAError,
+    CUDARuntime,
+    Neighbours,
+    device_fault,
+)
 from schedlang.targets.cuda.local import DeviceReference, LocalCUDA, as_cuda
-from schedlang.targets.cuda.worker import read_results, write_results
+from schedlang.targets.cuda.worker import gpu_contention, read_results, write_results
+from schedlang.targets.errors import Fault
 from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.contention import Contention
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results, WideResults
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
-from schedlang.targets.pooled.measurer import PooledMeasurer
-from schedlang.targets.pooled.work import Requests, Work
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.worker.executor import Requests, Work
+from schedlang.targets.worker.measurer import PooledMeasurer
 from schedlang.targets.worker.protocol import Reply
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime

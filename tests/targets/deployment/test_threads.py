@@ -14,7 +14,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import SchedlangError
 from schedlang.targets import CompiledProgram, Target, ThreadCountWarning, build_callable
-from schedlang.targets.deployment import threads
+from schedlang.targets.deployment import callable as threads
 from schedlang.tvm.codegen import runtime
 from tests.targets.deployment import modules
 from tests.targets.deployment.conftest import A, B

@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from schedlang.targets.cpu.guarded_memory import GuardedMemory
+from schedlang.targets.cpu.backend import GuardedMemory
+from schedlang.targets.errors import WRITE_FAULT
 from schedlang.targets.measure.draws import (
     BELOW,
     EDGES,
@@ -28,7 +29,6 @@ from schedlang.targets.measure.draws import (
 from schedlang.targets.measure.input_values import KINDS, levels, truth_values
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.numerics import Array
-from schedlang.targets.worker.fault import WRITE_FAULT
 from schedlang.tvm.analysis.characters import Extremes, extremes_of
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.partial_results import never_rounded

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from schedlang.measurement.disturbance import Disturbance, Sample
-from schedlang.targets.cpu.backend import hashing, memory, reading
+from schedlang.targets.cpu.worker import hashing, memory, reading
 from schedlang.targets.measure.contention import Contention, KnownWork, Piece, Slowdown
 from schedlang.targets.measure.timing import ProgramTiming
 

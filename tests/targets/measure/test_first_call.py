@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from schedlang.targets.errors import Fault
 from schedlang.targets.measure.verification import (
     FINAL_REPEATS,
     REMOTE_FINAL_REPEATS,
     REPEATS,
     Repeats,
 )
-from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, bench_of, outcome, reason

@@ -12,8 +12,8 @@ from tvm.ir import IRModule
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets import LocalCPU, TimingPolicy
-from schedlang.targets.pooled.interleaved import InterleavedTiming
-from schedlang.targets.pooled.work import Requests, Work
+from schedlang.targets.worker.executor import Requests, Work
+from schedlang.targets.worker.interleaved import InterleavedTiming
 from schedlang.targets.worker.pool import Slot
 from schedlang.targets.worker.protocol import Reply, Request
 from schedlang.workloads.workload import Workload

@@ -15,14 +15,14 @@ from schedlang.measurement import Status
 from schedlang.measurement.problem import Problem
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.targets.errors import Fault
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import plain_draw
-from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.pooled.unscheduled import LargePolicy, find_reference
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.worker.executor import argument_bytes, fitting_workers, worker_bytes
+from schedlang.targets.worker.preparation import LargePolicy, find_reference
 from schedlang.targets.worker.protocol import Reply
 from schedlang.tvm.analysis.partial_results import window_of
 from schedlang.tvm.program import from_json, structurally_equal

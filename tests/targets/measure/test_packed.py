@@ -14,12 +14,12 @@ from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
+from schedlang.targets.errors import Fault
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.calls import PackedProgram, PackingPlan, split_program
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.pooled.work import Work
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.worker.executor import Work
 from schedlang.targets.worker.protocol import Reply
 from schedlang.tuning.records import as_measurement, as_record, blank_record, packed_ahead
 from schedlang.tvm.codegen import CodeGenerator

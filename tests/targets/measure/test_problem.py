@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from schedlang.measurement.problem import Problem, Tolerance, tolerances_of
+from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.inputs import InputSource, random_inputs
@@ -17,7 +18,6 @@ from schedlang.targets.measure.numerics import compare
 from schedlang.targets.measure.problem_values import check_problem, results_of, values_of
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.right_results import Results
-from schedlang.targets.worker import floating_point
 from schedlang.tvm.analysis.index_ranges import ValueRange
 from schedlang.workloads.workload import Argument
 from tests.targets.programs import matmul

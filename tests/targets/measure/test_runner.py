@@ -15,16 +15,15 @@ from tvm.s_tir import Schedule
 from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets import Target
-from schedlang.targets.cpu import guarded_memory
-from schedlang.targets.cpu.backend import CacheFlusher, CPUBackend, CPUProgram
-from schedlang.targets.cpu.guarded_memory import GuardedMemory
+from schedlang.targets.cpu import backend
+from schedlang.targets.cpu.backend import CacheFlusher, CPUBackend, CPUProgram, GuardedMemory
+from schedlang.targets.errors import Fault
 from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.contention import Contention, Slowdown
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
-from schedlang.targets.pooled.in_process import InProcessWorker
-from schedlang.targets.pooled.work import run_header
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.worker.executor import run_header
+from schedlang.targets.worker.in_process import InProcessWorker
 from schedlang.targets.worker.process_state import FILES, THREADS
 from schedlang.targets.worker.protocol import Request
 from schedlang.tvm.codegen import CodeGenerator
@@ -339,7 +338,7 @@ def test_one_element_outside_is_found_even_without_verifying(
     workload: Workload, place: str, row: int, column: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Behind reserved address space it is a crash, of this process: see tests/faults.
-    monkeypatch.setattr(guarded_memory, "reserve", lambda size, around: None)
+    monkeypatch.setattr(backend, "reserve", lambda size, around: None)
     bench = bench_of(workload)
     bench.build(1, to_json(row_after(column, row)))
     with pytest.raises(Fault, match=f"right {place} the memory of argument 2") as caught:

@@ -11,12 +11,12 @@ from schedlang.measurement import Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets import as_target
 from schedlang.targets.cpu.backend import CPUBackend
+from schedlang.targets.errors import Fault
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.problem_values import check_problem
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.pooled.in_process import InProcessWorker
-from schedlang.targets.pooled.work import run_header
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.worker.executor import run_header
+from schedlang.targets.worker.in_process import InProcessWorker
 from schedlang.targets.worker.process_state import FILES, THREADS
 from schedlang.targets.worker.protocol import Request
 from schedlang.tvm.codegen import CodeGenerator

@@ -23,11 +23,11 @@ from schedlang.measurement import Status
 from schedlang.modules import pack_ahead
 from schedlang.targets import Target
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.pooled.unscheduled import LargePolicy
-from schedlang.targets.rpc import launch as rpc_launch
 from schedlang.targets.rpc import measurer as rpc_measurer
-from schedlang.targets.rpc.launch import Service, start_server, start_tracker
+from schedlang.targets.rpc import servers as rpc_launch
 from schedlang.targets.rpc.measurer import RPC
+from schedlang.targets.rpc.servers import Service, start_server, start_tracker
+from schedlang.targets.worker.preparation import LargePolicy
 from schedlang.tvm.codegen import runtime as tvm_rpc
 from schedlang.tvm.packing import with_weights
 from schedlang.workloads import from_prim_func
@@ -285,7 +285,7 @@ def test_a_killed_parent_leaves_no_service(
     script = tmp_path / "killed.py"
     script.write_text(
         "import time\n"
-        "from schedlang.targets.rpc.launch import start_tracker\n"
+        "from schedlang.targets.rpc.servers import start_tracker\n"
         "with start_tracker() as service:\n"
         "    print(service.pid, flush=True)\n"
         "    time.sleep(600)\n"

@@ -10,10 +10,10 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU
-from schedlang.targets.pooled import stages
-from schedlang.targets.pooled.stages import BuildTimeout, Stages
+from schedlang.targets.worker import stages
 from schedlang.targets.worker.pool import Slot
 from schedlang.targets.worker.protocol import Reply
+from schedlang.targets.worker.stages import BuildTimeout, Stages
 from schedlang.workloads import matmul as plain_matmul
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import from_body, matmul, scheduled_matmul

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.worker import nursery
+from schedlang.targets.worker import fork_server
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from tests.processes import marked, wait_for
 
@@ -53,12 +53,12 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def test_a_nursery_whose_parent_is_gone_already_does_not_start() -> None:
+def test_a_server_whose_parent_is_gone_already_does_not_start() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         ours.close()  # there will be no orders
         for parent, status in ((os.getppid(), 1), (os.getpid(), 0)):
-            command = [sys.executable, "-P", "-m", nursery.__name__, str(parent)]
+            command = [sys.executable, "-P", "-m", fork_server.__name__, str(parent)]
             done = subprocess.run([*command, str(theirs.fileno())], pass_fds=[theirs.fileno()])
             assert done.returncode == status
 
@@ -86,7 +86,7 @@ def test_a_killed_parent_leaves_nothing(
     try:
         daemon = text != SLEEP
         assert wait_for(lambda: sleeps(tmp_path) if daemon else len(marked(MARK, tmp_path)) == 3)
-        family = marked(MARK, tmp_path, nurseries=True)
+        family = marked(MARK, tmp_path, servers=True)
     finally:
         parent.kill()
         parent.wait()
@@ -159,7 +159,7 @@ def test_torch_is_hidden_while_a_worker_imports_and_not_later(
 try:
     import torch
 except ImportError:
-    from schedlang.targets.worker.nursery import show_torch
+    from schedlang.targets.worker.fork_server import show_torch
     show_torch()
     import torch
     raise SystemExit(3)

@@ -10,7 +10,7 @@ import pytest
 
 from schedlang.measurement import Candidate
 from schedlang.measurement.clock import check_phases
-from schedlang.targets.pooled.work import Work
+from schedlang.targets.worker.executor import Work
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.protocol import Dispatcher, Reply, Request
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from schedlang.measurement import Status
-from schedlang.targets.worker import floating_point
-from schedlang.targets.worker.fault import Fault
+from schedlang.targets.errors import Fault
+from schedlang.targets.measure import floating_point
 from schedlang.targets.worker.process_state import unchanged_process
 from tests.targets.worker import state_changes
 from tests.targets.worker.state_changes import CHANGES
@@ -88,6 +88,8 @@ def test_a_block_that_fails_and_changes_nothing_fails_as_it_did() -> None:
 
 
 def test_what_is_not_watched_may_change() -> None:
-    file = open("/dev/null")
+    watched, unwatched = open("/dev/null"), open("/dev/null")
     with unchanged_process(["its open files"]):
-        file.close()
+        unwatched.close()
+    with pytest.raises(Fault, match="changed its open files"), unchanged_process():
+        watched.close()

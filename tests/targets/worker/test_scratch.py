@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.worker import scratch
-from schedlang.targets.worker.scratch import ScratchFolder
+from schedlang.targets.worker import process as worker_process
+from schedlang.targets.worker.process import ScratchFolder
 
 OWNER = """
 import sys, time
-from schedlang.targets.worker import scratch
+from schedlang.targets.worker import process
 if sys.argv[1] == "alone":
-    scratch._SHELL = "/nowhere"  # as where the shell is killed too
-folder = scratch.ScratchFolder()
+    process._SHELL = "/nowhere"  # as where the shell is killed too
+folder = process.ScratchFolder()
 (folder.path / "below").mkdir()
 (folder.path / "below" / "file").write_text("text")
 print(folder.path, flush=True)
@@ -128,7 +128,7 @@ def test_a_folder_that_is_taken_for_an_orphan_is_made_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process sweeps between making the folder and locking it."""
-    lock, taken = scratch._lock, []
+    lock, taken = worker_process._lock, []
 
     def late(path: Path) -> int | None:
         if not taken:
@@ -136,7 +136,7 @@ def test_a_folder_that_is_taken_for_an_orphan_is_made_again(
             path.rmdir()
         return lock(path)
 
-    monkeypatch.setattr(scratch, "_lock", late)
+    monkeypatch.setattr(worker_process, "_lock", late)
     with closing(ScratchFolder()) as folder:
         assert folder.path != taken[0]
         assert list(place.iterdir()) == [folder.path]

@@ -81,9 +81,10 @@ def test_damaged_replies_are_refused_or_still_replies(data: st.DataObject) -> No
     place = data.draw(st.integers(0, len(message) - 1))
     message[place] = data.draw(st.integers(0, 255))
     try:
-        HostReply.unpack(bytes(message))
+        found = HostReply.unpack(bytes(message))
     except HostError:
-        pass  # and nothing else
+        return  # and nothing else
+    assert HostReply.unpack(found.pack()) == found, "what is believed is a whole reply"
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "text", [b"bytes"], b""])

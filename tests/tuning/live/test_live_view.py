@@ -14,7 +14,7 @@ from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import CoreUse, Disturbance
-from schedlang.targets.core_use import CoreWatch
+from schedlang.targets.measure.contention import CoreWatch
 from schedlang.tuning.session.live_view import LiveView, SnapshotView
 from schedlang.tuning.session.screen import Snapshot, duration, html_of
 
@@ -173,14 +173,18 @@ def closed() -> io.StringIO:
 @pytest.mark.parametrize("file", [Gone(), closed(), None], ids=["gone", "closed", "none"])
 @pytest.mark.parametrize("show", [None, True])
 def test_where_nothing_can_be_written_a_run_goes_on(
-    file: Any, show: bool | None, monkeypatch: pytest.MonkeyPatch
+    file: Any,
+    show: bool | None,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stderr", file)
-    with LiveView("x", 100, show=show) as view:
+    with caplog.at_level(logging.DEBUG, "schedlang"), LiveView("x", 100, show=show) as view:
         for _ in range(2):
             view.enter("exploring")
             view.update(Measurement(0, Status.OK, (1.0,)), searching())
             view.enter("finals")
+    assert "x: new best, 1 s" in caplog.messages
 
 
 @pytest.mark.parametrize(("show", "shown"), [(None, True), (True, True), (False, False)])

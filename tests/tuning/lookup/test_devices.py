@@ -12,11 +12,12 @@ import pytest
 from tvm import te
 
 import schedlang as sl
+from schedlang import host
 from schedlang.database import Database
 from schedlang.database.programs import Unreadable, put_program
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Measurer, Status, as_measurer
-from schedlang.targets import CPUTarget, host
+from schedlang.targets import CPUTarget
 from schedlang.tuning.kernels.rungs import Lead, Rungs, recorded_elsewhere
 from tests.metaschedule.records import record_of
 from tests.tuning.scripted import Scripted

@@ -128,7 +128,7 @@ def test_a_file_of_the_library_may_move(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_another_version_of_the_library_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity(*of_the_library())
-    monkeypatch.setattr("schedlang.targets.toolchain.schedlang_version", lambda: "another")
+    monkeypatch.setattr("schedlang.targets.target.schedlang_version", lambda: "another")
     assert identity(*of_the_library()) != before
 
 

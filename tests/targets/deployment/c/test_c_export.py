@@ -17,7 +17,8 @@ from tvm.ir import IRModule
 from tvm.script import from_source
 
 import schedlang as sl
-from schedlang.targets import BuildError, CError, CPUTarget, LibraryError, Target, export_c, host
+from schedlang import host
+from schedlang.targets import BuildError, CError, CPUTarget, LibraryError, Target, export_c
 from schedlang.targets.cpu import features
 from schedlang.targets.deployment.signature import identifiers
 from tests.targets.deployment import modules

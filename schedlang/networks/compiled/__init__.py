@@ -1,1 +1,0 @@
-"""Networks compiled: the programs of a database, a callable, a summary, a library."""

@@ -30,7 +30,7 @@ from schedlang.tuning.hosts.frames import deflate
 from schedlang.tuning.hosts.host import order_of
 from schedlang.tuning.hosts.hosts import TOGETHER
 from schedlang.tuning.hosts.messages import HostReply, Order
-from schedlang.tuning.session import TunedTask
+from schedlang.tuning.tasks import TunedTask
 from schedlang.tvm.program import to_json
 
 

@@ -153,7 +153,7 @@ def frozen(folder: Path) -> Iterator[tuple[str, str]]:
     path.chmod(0o444)  # by which a frozen file is known, and which git does not keep
     with sl.open_database(path, read_only=True) as database:
         yield "frozen", f"{database.frozen} {_summary(database)}"
-    with played(_none):
+    with played(refuse):
         found = sl.best(sl.workloads.matmul(32, 32, 32), path, target())
     assert found is not None
     yield "frozen, winner", f"{found.kind} {found.record.program_key} {found.latency!r}"
@@ -171,7 +171,7 @@ def jit_cache(folder: Path) -> Iterator[tuple[str, str]]:
     if platform.machine() != "x86_64":  # it is compiled for that
         return
     sample = (samples.ASSETS / samples.DEFAULT).read_bytes()
-    with played(_none):
+    with played(refuse):
         for name, before in (("jit cache", None), ("jit cache, a stored choice", sample)):
             place = folder / name
             kernel = sl.jit(samples.dense, target=target(), cache=place)
@@ -207,7 +207,8 @@ def readings(*, quick: bool = False) -> Iterator[Reading]:
     yield partial(recorded, most=1 if quick else None)
 
 
-def _none(*_: Any, **__: Any) -> Any:
+def refuse(*_: object, **__: object) -> Any:
+    """Measure nothing: each task ends, and the others go on."""
     raise sl.WorkloadError("identities", "nothing is measured")
 
 

@@ -40,10 +40,10 @@ import schedlang as sl
 from schedlang.database.programs import program_text
 from schedlang.measurement import RecordedSpace
 from schedlang.measurement.clock import Clock
+from schedlang.networks.display import Display
+from schedlang.networks.hosted import HostedSession, HostedTask
+from schedlang.networks.network_tasks import SharedTask
 from schedlang.networks.tasks import Task
-from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.hosted import HostedSession, HostedTask
-from schedlang.networks.tuning.network_tasks import SharedTask
 from schedlang.search.tasks import make_scheduler
 from schedlang.testing.executors import CountedMeasurer
 from schedlang.tuning.hosts import Given, HostedRun, task_text
@@ -93,8 +93,8 @@ class Watched(HostedSession):
     wanted: float
     """NaN for no curve, which takes time of the driver."""
 
-    def _taken(self, place: int, reply: Any, new: Any, trials: int) -> None:
-        super()._taken(place, reply, new, trials)
+    def _tell(self, *told: Any) -> None:
+        super()._tell(*told)
         if math.isnan(self.wanted):
             return
         total = sum(sum(run.shared.weights) * run.latency for run in self.runs)
@@ -130,7 +130,6 @@ def tune_tasks(
         call = Call(TUNE_NETWORK, values, NETWORK_TRIALS)
         call.open(stack)
         given = kind(
-            network=True,
             target=call.target,
             space=None,
             search="auto",

@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 
 from _identity_calls import Call, calls  # noqa: E402
 from _results import add_arguments, finish  # noqa: E402
-from _stored_files import Reading, readings  # noqa: E402
+from _stored_files import Reading, readings, refuse  # noqa: E402
 
 import schedlang as sl  # noqa: E402
 from schedlang.targets.worker.measurer import PooledMeasurer  # noqa: E402
@@ -49,8 +49,8 @@ def identity(call: Call) -> str:
     kind = call.kind or type(target())
     with (
         sl.Database() as database,
-        played(_refuse if call.played else kind.measurer, kind),
-        mock.patch.object(PooledMeasurer, "measure", _refuse),
+        played(refuse if call.played else kind.measurer, kind),
+        mock.patch.object(PooledMeasurer, "measure", refuse),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
@@ -59,11 +59,6 @@ def identity(call: Call) -> str:
         except (KeyboardInterrupt, sl.WorkloadError):
             pass
         return " ".join(run.identity for run in database.runs())
-
-
-def _refuse(*_: object, **__: object) -> None:
-    """Measure nothing: each task ends, and the others go on."""
-    raise sl.WorkloadError("identities", "nothing is measured")
 
 
 def wrong(made: Iterable[Call], found: dict[str, str]) -> Iterator[str]:

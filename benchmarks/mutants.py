@@ -42,7 +42,11 @@ from coverage import CoverageData
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = (
     "schedlang/tuning",
-    "schedlang/networks/tuning",
+    "schedlang/networks/tuning.py",
+    "schedlang/networks/network_session.py",
+    "schedlang/networks/network_tasks.py",
+    "schedlang/networks/hosted.py",
+    "schedlang/networks/network_result.py",
     "schedlang/shapes",
     "schedlang/database",
     "schedlang/just_in_time/kernel_choices.py",

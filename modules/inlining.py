@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from schedlang.analysis import (
     BlockFacts,
     block_facts,
+    computes_ahead,
     count_consumers,
     count_operations,
     has_first_binding,
@@ -22,10 +23,10 @@ from schedlang.analysis import (
     repeated_operations,
     repeated_producers,
     require,
+    runs_ahead,
     written_rank,
 )
 from schedlang.analysis.concurrency import is_in_pipeline, is_regular
-from schedlang.analysis.layouts import computes_ahead, runs_ahead
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule

@@ -11,18 +11,16 @@ from schedlang.analysis import (
     constant_extent,
     has_data_reuse,
     has_trivial_binding,
+    layout_free_buffers,
     loop_kind,
+    parameter_names,
+    reading_blocks,
     require,
     stores_contiguously,
+    suggested_layout,
 )
 from schedlang.analysis.concurrency import adds_up, is_only_writer, is_regular, loops_start_at_zero
 from schedlang.analysis.intrinsics import intrinsic_axes
-from schedlang.analysis.layouts import (
-    layout_free_buffers,
-    parameter_names,
-    reading_blocks,
-    suggested_layout,
-)
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction

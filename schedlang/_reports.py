@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlang.printed import register_html_writer
-from schedlang.tuning.reporting import register_report_writer
+from schedlang.printed import register_html_writer, register_report_writer
 
 if TYPE_CHECKING:
     import os

@@ -263,10 +263,14 @@ def descendants(parent: int) -> list[int]:
 
 def own_status() -> dict[str, str]:
     """Return the lines of ``/proc/self/status`` by their names; empty where there is none."""
-    lines = (_text(PROCESSES / "self/status") or "").split("\n")
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    lines = own_file("status").split("\n")
+    return {name: value for name, _, value in (line.partition(":") for line in lines)}
 
 
 def own_file(name: str) -> str:
     """Return what a file of ``/proc/self`` holds; empty where there is none."""
-    return _text(PROCESSES / "self" / name) or ""
+    try:
+        with open(f"{PROCESSES}/self/{name}", "rb", buffering=0) as file:
+            return file.read().decode(errors="surrogateescape")
+    except OSError:
+        return ""

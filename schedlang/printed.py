@@ -1,9 +1,10 @@
-"""How values look: as the last line of a notebook's cell, and in part of a message."""
+"""How values look: in a notebook's cell, in part of a message; and who writes reports of them."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 HtmlWriter = Callable[[str, object], str | None]
@@ -22,7 +23,11 @@ def show_text(value: object, printer: Any, cycle: bool) -> None:
         printer.text(line)
 
 
+ReportWriter = Callable[..., Path]
+"""``(history, path, *, title=None)`` writes the report of a run, an HTML file; returns its path."""
+
 _registered: dict[str, HtmlWriter] = {}
+_reports: dict[str, ReportWriter] = {}
 
 
 def register_html_writer(writer: HtmlWriter) -> HtmlWriter:
@@ -42,6 +47,17 @@ def html_method(kind: str) -> Callable[[object], str | None]:
         return _registered["writer"](kind, value)
 
     return show_html
+
+
+def register_report_writer(writer: ReportWriter) -> ReportWriter:
+    """Have ``TuneResult.report`` call ``writer``; the last one that is registered counts."""
+    _reports["writer"] = writer
+    return writer
+
+
+def report_writer() -> ReportWriter:
+    """Return the registered writer; ``import schedlang`` registers ``schedlang.report.write``."""
+    return _reports["writer"]
 
 
 def count_text(count: int, noun: str, plural: str = "") -> str:

@@ -14,11 +14,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import schedlang as sl
 from tests.doc_scripts import (
     ARCHITECTURE,
     CONTRIBUTING,
@@ -143,6 +146,45 @@ def test_the_files_on_the_way_of_a_workload_take_part_in_it(tmp_path: Path) -> N
     named = re.findall(r"`([\w/]+\.py)`", steps)
     assert len(named) > 15
     assert [name for name in named if (ROOT / name).resolve() not in taking_part] == []
+
+
+def rooms() -> list[tuple[str, str]]:
+    """Return file and function of each room of the walk, in order."""
+    row = r"^\| \d+ \| `([\w/.]+)` \| `([\w.]+)` \|"
+    return re.findall(row, ARCHITECTURE.read_text(encoding="utf-8"), re.M)
+
+
+class Scripted:
+    """A measurer that makes its latencies up."""
+
+    reference_latency = 1e-2
+
+    def measure(self, candidates: Sequence[sl.Candidate]) -> Iterator[sl.Measurement]:
+        for one in candidates:
+            yield sl.Measurement(one.id, sl.Status.OK, (1e-3,), verified=True)
+
+
+def test_a_small_tune_enters_the_rooms_of_the_walk_in_their_order(tmp_path: Path) -> None:
+    walk = rooms()
+    assert 8 <= len(walk) <= 12 and len(set(walk)) == len(walk)
+    entered: dict[tuple[str, str], None] = {}
+    wanted = {str((ROOT / file).resolve()): file for file, _ in walk}
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        file = wanted.get(os.path.realpath(frame.f_code.co_filename)) if event == "call" else None
+        if file is not None:
+            entered.setdefault((file, frame.f_code.co_qualname))
+
+    workload = sl.workloads.matmul(16, 16, 16)
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        sl.tune(
+            workload, trials=2, measurer=Scripted(), database=tmp_path / "tune.db", progress=False
+        )
+    finally:
+        sys.setprofile(before)
+    assert [room for room in entered if room in walk] == walk
 
 
 def test_every_document_is_in_the_index() -> None:

@@ -36,7 +36,7 @@ EXPORTED = ("tuning", "just_in_time", "networks", "shapes", "plot", "report", "n
 OWN = "_reports"
 """The file of the package itself, beside ``__init__.py``."""
 LAYERS = (
-    ("_lazy", "errors", "printed", "terminal", "once", "host"),
+    ("_lazy", "codec", "errors", "printed", "terminal", "once", "host"),
     ("files", "requirements"),
     ("expressions", "distributions"),
     ("tvm",),

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import math
 
-from schedlang.analysis import block_facts, constant_extent, is_single_child, loop_is_plain, require
+from schedlang.analysis import (
+    BlockMoves,
+    block_facts,
+    block_moves,
+    constant_extent,
+    is_single_child,
+    loop_is_plain,
+    only_moves_data,
+    require,
+)
 from schedlang.analysis.concurrency import (
     has_independent_iterations,
     has_one_chain,
@@ -18,7 +27,6 @@ from schedlang.analysis.concurrency import (
     may_run_in_parallel,
     updated_elements,
 )
-from schedlang.analysis.layouts import BlockMoves, block_moves, only_moves_data
 from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV

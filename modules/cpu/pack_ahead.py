@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from schedlang.analysis import block_facts, buffer_shape
+from schedlang.analysis import block_facts, buffer_shape, reads_ahead
 from schedlang.analysis.intrinsics import Access, block_axes, block_reads
-from schedlang.analysis.layouts import reads_ahead
 from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schedlang.analysis import block_facts, thread_axis
-from schedlang.analysis.layouts import vector_run
+from schedlang.analysis import block_facts, thread_axis, vector_run
 from schedlang.distributions import Categorical
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.analysis import block_facts, constant_extent, require
+from schedlang.analysis import block_facts, constant_extent, require, vector_run
 from schedlang.analysis.intrinsics import MatrixProduct
-from schedlang.analysis.layouts import vector_run
 from schedlang.distributions import Categorical, PerfectTile
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr, minimum

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from schedlang.database import rows, run_tables
+from schedlang.database import rows
 from schedlang.database.connection import AMONG, SQLiteConnection
 from schedlang.database.file import OWNED_RUNS
 from schedlang.database.place import (
@@ -79,9 +79,7 @@ class Database:
             kept = {text: self._keep_provenance(text) for text in dict.fromkeys(texts)}
             measured: dict[int, list[str]] = {}
             for record, text in zip(records, texts, strict=True):
-                cursor = self._connection.execute(
-                    rows.INSERT_RECORD, rows.row_of(record, kept[text], self._connection.pack)
-                )
+                cursor = self._connection.execute(rows.INSERT_RECORD, self._row(record, kept[text]))
                 stored.append(dataclasses.replace(record, id=cursor.lastrowid))
                 if record.run_id is not None:
                     measured.setdefault(record.run_id, []).append(record.program_key)
@@ -180,7 +178,7 @@ class Database:
         entries = list(entries)
         with self._connection.writing(through=True):
             for entry in entries:
-                self._connection.execute(rows.INSERT_FINAL, rows.final_row(entry))
+                self._connection.execute(rows.INSERT_FINAL, rows.FINALS.row(entry))
 
     def finals(
         self,
@@ -196,7 +194,7 @@ class Database:
             return []
         where, values = rows.conditions(workload_key, target_key, toolchain_key)
         sql = f"{rows.SELECT_FINALS}{where} ORDER BY final.id"
-        return self._connection.read(rows.final_of, "record", sql, values)
+        return self._connection.read(rows.FINALS.value, "record", sql, values)
 
     @contextmanager
     def transaction(self, *, through: bool = True) -> Iterator[None]:
@@ -275,9 +273,8 @@ class Database:
     def add_run(self, run: Run) -> Run:
         """Store a run that begins; return it with its id."""
         with self._connection.writing(through=True):
-            cursor = self._connection.execute(
-                rows.INSERT_RUN, rows.run_row(run, self._connection.pack)
-            )
+            *row, _ = rows.RUNS.row(run, self._connection.pack)
+            cursor = self._connection.execute(rows.INSERT_RUN, row)
         return dataclasses.replace(run, id=cursor.lastrowid)
 
     def find_run(self, identity: str) -> Run | None:
@@ -308,8 +305,8 @@ class Database:
         """
         with self._connection.writing(through=True):
             self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
-            run_tables.end_claims(self._connection, run_id)
-            run_tables.remove_details(self._connection, run_id)
+            rows.end_claims(self._connection, run_id)
+            rows.remove_details(self._connection, run_id)
             cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
             if cursor.rowcount:
                 self._connection.execute(
@@ -327,7 +324,7 @@ class Database:
                 "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
             )
             if cursor.rowcount:
-                run_tables.end_claims(self._connection, run_id)
+                rows.end_claims(self._connection, run_id)
             return cursor.rowcount == 1
 
     def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
@@ -339,7 +336,7 @@ class Database:
         (``schedlang.database.file``). Nothing happens when the run was deleted meanwhile.
         """
         with self._connection.writing():
-            return run_tables.claim_programs(self._connection, run_id, program_keys)
+            return rows.claim_programs(self._connection, run_id, program_keys)
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
         """Append a question that a run asks its search.
@@ -355,7 +352,7 @@ class Database:
     def asks(self, run_id: int) -> list[Ask]:
         """Return what a run asked its search, in order."""
         sql = f"{rows.SELECT_ASKS} WHERE run_id = ? ORDER BY id"
-        return self._connection.read(rows.ask_of, "run", sql, [run_id])
+        return self._connection.read(rows.ASKS.value, "run", sql, [run_id])
 
     def set_notes(
         self, run_id: int, notes: str | None = None, tags: Iterable[str] | None = None
@@ -379,7 +376,7 @@ class Database:
         was deleted meanwhile.
         """
         with self._connection.writing():
-            run_tables.add_details(self._connection, run_id, details)
+            rows.add_details(self._connection, run_id, details)
 
     def details(self, run_id: int) -> RunDetails:
         """Return the details of a run; empty where nothing is stored.
@@ -387,9 +384,7 @@ class Database:
         Deleting a record deletes those of its trial.
         """
         return (
-            run_tables.read_details(self._connection, run_id)
-            if self._has(WITH_DETAILS)
-            else RunDetails()
+            rows.read_details(self._connection, run_id) if self._has(WITH_DETAILS) else RunDetails()
         )
 
     def close(self) -> None:
@@ -406,6 +401,10 @@ class Database:
         """Whether the file has this schema; a reader does not upgrade an older one."""
         ((version,),) = self._connection.rows("PRAGMA user_version")
         return int(version) >= schema
+
+    def _row(self, record: Record, provenance_id: int | None) -> list[object]:
+        *row, _, _ = rows.RECORDS.row(record, self._connection.pack)
+        return [*row, provenance_id, record.latency if record.ok else None]
 
     def _keep_provenance(self, text: str | None) -> int | None:
         """Return the id of a provenance text, which is stored if it is new."""
@@ -428,11 +427,11 @@ class Database:
 
     def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
         select = rows.SELECT_RECORDS if self._has(WITH_DISTURBANCE) else rows.SELECT_OLD_RECORDS
-        return self._connection.read(rows.record_of, "record", select + clauses, values)
+        return self._connection.read(rows.RECORDS.value, "record", select + clauses, values)
 
     def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
         select = rows.SELECT_RUN if self._has(WITH_DETAILS) else rows.SELECT_OLD_RUN
-        return self._connection.read(rows.run_of, "run", f"{select} {clauses}", values)
+        return self._connection.read(rows.RUNS.value, "run", f"{select} {clauses}", values)
 
     def _programs(
         self, columns: Sequence[str], where: str, values: Sequence[object]

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from schedlang.codec import Stored, decode, encode
 from schedlang.database.database import Database
 from schedlang.database.record import FinalsEntry, Record, check_sizes
-from schedlang.database.rows import (
-    ask_of,
-    final_of,
-    final_row,
-    provenance_text,
-    read_json,
-    record_of,
-    row_of,
-    run_of,
-    run_row,
-)
-from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails, renumbered
+from schedlang.database.run import Ask, Run, RunDetails, renumbered
 from schedlang.errors import DatabaseError
-from schedlang.measurement.clock import check_phases
+from schedlang.files import read_json
+
+_DETAILS = ("trials", "phases", "rejections")
 
 
+@Stored("run", "asks", "finals", complete=True)
 @dataclass(frozen=True)
 class RunPart:
     """What is new of a run.
@@ -56,17 +48,7 @@ class RunPart:
 
     def to_json(self) -> str:
         """Return all but the records as text: see ``records_to_json``."""
-        details = self.details
-        return json.dumps(
-            {
-                "run": [*run_row(self.run, str), self.run.id],
-                "asks": [[ask.size, ask.seconds] for ask in self.asks],
-                "trials": [[one.record_id, one.worker, one.phases] for one in details.trials],
-                "phases": details.phases,
-                "rejections": [[*one.place, one.count, one.message] for one in details.rejections],
-                "finals": [*map(final_row, self.finals)],
-            }
-        )
+        return json.dumps(encode(self) | encode(self.details))
 
     @classmethod
     def from_json(cls, text: str, records: Sequence[Record] = ()) -> RunPart:
@@ -76,25 +58,16 @@ class RunPart:
         stores.
         """
         try:
-            stored = read_json(text)
-            return cls(
-                run_of(_listed(stored["run"])),
-                records,
-                [ask_of([*row, 0]) for row in _rows(stored["asks"])],
-                RunDetails(
-                    tuple(_trial(*row) for row in _rows(stored["trials"])),
-                    check_phases(_rows(stored["phases"])),
-                    tuple(Rejections(*row) for row in _rows(stored["rejections"])),
-                ),
-                [*map(final_of, _rows(stored["finals"]))],
-            )
+            found = decode(dict, read_json(text))
+            kept = {name: found.pop(name) for name in _DETAILS}
+            return decode(cls, found, records=records, details=decode(RunDetails, kept))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise DatabaseError(f"this is no part of a run: {error!r:.200}") from error
 
 
 def records_to_json(records: Sequence[Record]) -> str:
     """Return records as text."""
-    return json.dumps([*map(_row, records)])
+    return json.dumps(encode(records, list[Record]))
 
 
 def records_from_json(text: str) -> list[Record]:
@@ -103,7 +76,7 @@ def records_from_json(text: str) -> list[Record]:
     No code is run, and nothing is believed: values have the types that a database stores.
     """
     try:
-        records = [*map(record_of, _rows(read_json(text)))]
+        records: list[Record] = decode(list[Record], read_json(text))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise DatabaseError(f"these are no records: {error!r:.200}") from error
     check_sizes(records)
@@ -163,27 +136,6 @@ class _Ids(dict[int, int]):
         if number > 0:
             return number
         raise KeyError(number)
-
-
-def _row(record: Record) -> tuple[object, ...]:
-    *values, _, _ = row_of(record, None, str)
-    return (*values, provenance_text(record.provenance), record.id)
-
-
-def _trial(record_id: int, worker: int, phases: Any) -> TrialDetails:
-    if not (type(record_id) is int and type(worker) is int):
-        raise TypeError("a trial has numbers for its record and its worker")
-    return TrialDetails(record_id, worker, check_phases(_rows(phases)))
-
-
-def _rows(stored: Any) -> Iterator[list[Any]]:
-    return map(_listed, _listed(stored))
-
-
-def _listed(stored: Any) -> list[Any]:
-    if not isinstance(stored, list):
-        raise TypeError(f"expected a list, got {type(stored).__name__}")
-    return stored
 
 
 def _id(record: Record) -> int:

@@ -1,84 +1,233 @@
-"""Records and runs as rows of SQLite tables, and back."""
+"""Rows of the tables: records, runs, and what is kept of runs besides."""
 
 from __future__ import annotations
 
+import enum
 import json
-import math
-import re
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
+from schedlang.codec import CodecError, codec_of, register
+from schedlang.database.connection import AMONG, SQLiteConnection, unpack
+from schedlang.database.file import is_alive
 from schedlang.database.record import FinalsEntry, Record
-from schedlang.database.run import LONGEST_STATE, Ask, Run
+from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetails
+from schedlang.files import read_json
 from schedlang.measurement import Status
+from schedlang.measurement.clock import Phase, check_phases
 from schedlang.measurement.disturbance import Disturbance
 
 T = TypeVar("T")
 
-_INT64 = 1 << 63
-# Half of a character, which is no text in UTF-8.
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-_TEXT = (str,)
-_PACKED = (str, bytes)
-_INT = (int,)
-_REAL = (float,)
 _NULL = type(None)
 _KINDS = {str: "text", bytes: "a blob", int: "an integer", float: "a real number", _NULL: "NULL"}
 
-Columns = Mapping[str, tuple[type, ...]]
-Pack = Callable[[str], str | bytes]
+# -- A dataclass as a row -------------------------------------------------------------------------
 
-# The columns that are read, in order, with the types that their values may have.
-_RECORD: Columns = {
-    "workload_key": _TEXT,
-    "workload_name": _TEXT,
-    "target_key": _TEXT,
-    "toolchain_key": _TEXT,
-    "trace_json": _PACKED,
-    "status": _TEXT,
-    "samples": _TEXT,
-    "message": _TEXT,
-    "verified": _INT,
-    "search": _TEXT,
-    "seed": (str, _NULL),
-    "created": _REAL,
-    "stderr": _TEXT,
-    "program_key": _TEXT,
-    "run_id": (int, _NULL),
-    "proposal": (int, _NULL),
-    "disturbance": _TEXT,
-}
-_RECORD_READ: Columns = {**_RECORD, "provenance": (str, _NULL), "id": _INT}
-_RUN: Columns = {
-    "identity": _TEXT,
-    "workload_key": _TEXT,
-    "target_key": _TEXT,
-    "toolchain_key": _TEXT,
-    "search": _TEXT,
-    "seed": _TEXT,
-    "created": _REAL,
-    "known": _INT,
-    "owner": _TEXT,
-    "state": _PACKED,
-    "state_asks": _INT,
-    "outcome": _TEXT,
-    "notes": _TEXT,
-    "tags": _TEXT,
-}
-_RUN_READ: Columns = {**_RUN, "id": _INT}
-_FINAL_READ: Columns = {
-    "held": _REAL,
-    "place": _INT,
-    "status": _TEXT,
-    "samples": _TEXT,
-    "record_id": _INT,
-}
-_ASK_READ: Columns = {"size": _INT, "seconds": _REAL, "run_id": _INT}
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: the value of a field as SQLite stores it.
+
+    Attributes
+    ----------
+    kinds: types that its values may have.
+    read: returns the field's value; None where it is the column's. ValueError for another one.
+    write: returns the column's value; None where it is the field's.
+    packed: whether a long text is compressed, as the connection does it.
+    """
+
+    kinds: tuple[type, ...]
+    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Any] | None = None
+    packed: bool = False
+
+
+_load = json.JSONDecoder().decode
+
+
+def json_column(kind: Any, load: Callable[[str], Any] = _load) -> Column:
+    """Return the column of a field that is stored as JSON text; ``load`` reads the text."""
+    codec = codec_of(kind)
+    expected = f"expected a JSON {codec.noun.removeprefix('a ').removeprefix('an ')}"
+
+    def read(text: str) -> Any:
+        stored = load(text)
+        try:
+            return codec.read(stored)
+        except CodecError as error:
+            raise ValueError(f"{expected} ({error})") from None
+
+    def write(value: Any) -> str:
+        return json.dumps(value if codec.write is None else codec.write(value))
+
+    return Column((str,), read, write)
+
+
+def _whole(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise ValueError("expected a whole number as text") from None
+
+
+def _text_of(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+PACKED = Column((str, bytes), unpack, None, packed=True)
+WHOLE = Column((str,), _whole, _text_of)
+"""A seed may be wider than SQLite's 64-bit integers."""
+
+
+def _column(kind: Any) -> Column:
+    """Return the column that suits a field of a type."""
+    codec = codec_of(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return Column((str,), kind, str)
+    if kind is bool:
+        return Column((int,), bool)
+    if kind is float:
+        return Column((float,))
+    if set(codec.kinds) <= _KINDS.keys():
+        return Column(tuple(codec.kinds))
+    return json_column(kind)
+
+
+class Table(Generic[T]):
+    """How values of a dataclass are rows.
+
+    Parameters
+    ----------
+    kind: the dataclass.
+    names: of the columns, in order. The last ones may be no fields, such as the id of the row's
+        run: they are read and dropped.
+    own: columns of fields whose types do not tell how they are stored, and of what is dropped.
+    """
+
+    def __init__(self, kind: type[T], names: str, **own: Column) -> None:
+        hints = get_type_hints(kind)
+        self._kind = kind
+        columns = {name: own.get(name) or _column(hints[name]) for name in names.split()}
+        self.names = tuple(columns)
+        self._kinds = tuple(one.kinds for one in columns.values())
+        self._readers = [
+            (place, one.read) for place, one in enumerate(columns.values()) if one.read is not None
+        ]
+        self._fields = {name: one for name, one in columns.items() if name in hints}
+
+    def row(self, value: T, pack: Callable[[str], str | bytes] = str) -> list[Any]:
+        """Return the row of a value, without what is no field; ``pack`` is the connection's."""
+        found = []
+        for name, column in self._fields.items():
+            item = getattr(value, name)
+            write = pack if column.packed else column.write
+            found.append(item if write is None else write(item))
+        return found
+
+    def value(self, row: Sequence[Any]) -> T:
+        """Return the value of a row; ValueError, TypeError or OverflowError where it is none.
+
+        SQLite's columns hold values of any type, and rows come from other hosts too.
+        """
+        if len(row) != len(self.names) or not all(map(isinstance, row, self._kinds)):
+            check_types(row, dict(zip(self.names, self._kinds, strict=True)))
+        found, place = list(row), 0
+        try:
+            for place, read in self._readers:
+                found[place] = read(found[place])
+        except ValueError as error:
+            raise ValueError(f"column {self.names[place]!r}: {error}") from None
+        return self._kind(**dict(zip(self._fields, found, strict=False)))
+
+
+def check_types(row: Sequence[Any], columns: Mapping[str, tuple[type, ...]]) -> None:
+    """TypeError for a value that its column should not hold, and for other columns."""
+    if len(row) != len(columns):
+        raise TypeError(f"expected {len(columns)} columns, got {len(row)}")
+    for (name, kinds), value in zip(columns.items(), row, strict=True):
+        if not isinstance(value, kinds):
+            expected = " or ".join(_KINDS[kind] for kind in kinds)
+            got = _KINDS.get(type(value), type(value).__name__)
+            raise TypeError(f"column {name!r}: expected {expected}, got {got}")
+
+
+def texts_of(columns: Sequence[str], row: Sequence[Any]) -> tuple[str, ...]:
+    """Return the values of columns that hold text, without the id that follows them.
+
+    TypeError where one does not.
+    """
+    *texts, _ = row
+    check_types(texts, dict.fromkeys(columns, (str,)))
+    return tuple(texts)
+
+
+# -- The tables -----------------------------------------------------------------------------------
+
+_ID = Column((int,))
+
+
+def provenance_text(provenance: Mapping[str, str]) -> str | None:
+    """Return a text that is equal for equal provenances; None for an empty one."""
+    return json.dumps(dict(provenance), sort_keys=True) if provenance else None
+
+
+_PROVENANCE = json_column(dict, read_json)
+
+
+@lru_cache(maxsize=64)  # those of a file are mostly equal
+def _provenance(text: str | None) -> Mapping[str, str]:
+    assert _PROVENANCE.read is not None
+    stored = {} if text is None else _PROVENANCE.read(text)
+    return {name: str(value) for name, value in stored.items()}
+
+
+_DISTURBANCE = json_column(Disturbance)
+
+
+def _disturbance(text: str) -> Disturbance | None:
+    assert _DISTURBANCE.read is not None
+    found: Disturbance | None = _DISTURBANCE.read(text) if text else None
+    return found
+
+
+def _disturbance_text(value: Disturbance | None) -> str:
+    assert _DISTURBANCE.write is not None
+    return "" if value is None else str(_DISTURBANCE.write(value))
+
+
+RECORDS = Table(
+    Record,
+    "workload_key workload_name target_key toolchain_key trace_json status samples message "
+    "verified search seed created stderr program_key run_id proposal disturbance provenance id",
+    trace_json=PACKED,
+    seed=Column((str, _NULL), _whole, _text_of),
+    disturbance=Column((str,), _disturbance, _disturbance_text),
+    provenance=Column((str, _NULL), _provenance, provenance_text),
+    id=_ID,
+)
+RUNS = Table(
+    Run,
+    "identity workload_key target_key toolchain_key search seed created known owner state "
+    "state_asks outcome notes tags id",
+    seed=WHOLE,
+    state=PACKED,
+    tags=json_column(list, read_json),
+    id=_ID,
+)
+FINALS = Table(FinalsEntry, "held place status samples record_id")
+ASKS = Table(Ask, "size seconds run_id", run_id=_ID)
+_TRIALS = Table(TrialDetails, "worker phases record_id", phases=json_column(list))
+_REJECTIONS = Table(Rejections, "module instruction block reason count message run_id", run_id=_ID)
+# Hosts send rows.
+register(Record, "the row of a record", (list,), RECORDS.value, RECORDS.row)
+register(Run, "the row of a run", (list,), RUNS.value, RUNS.row)
+register(FinalsEntry, "the row of finals", (list,), FINALS.value, FINALS.row)
+
+*_RECORD, _, _ = RECORDS.names
+*_RUN, _ = RUNS.names
 INSERT_RECORD = (
     f"INSERT INTO record ({', '.join(_RECORD)}, provenance_id, latency) "
     f"VALUES ({', '.join('?' * (len(_RECORD) + 2))})"
@@ -101,219 +250,7 @@ INSERT_RUN = f"INSERT INTO run ({', '.join(_RUN)}) VALUES ({', '.join('?' * len(
 SELECT_RUN = f"SELECT {', '.join(_RUN)}, id FROM run"
 # Of a file that has no notes.
 SELECT_OLD_RUN = SELECT_RUN.replace("notes, tags,", "'', '[]',")
-SELECT_ASKS = f"SELECT {', '.join(_ASK_READ)} FROM ask"
-
-
-def row_of(record: Record, provenance_id: int | None, pack: Pack) -> tuple[object, ...]:
-    """Return the values of ``INSERT_RECORD``; ``pack`` is that of the connection."""
-    return (
-        record.workload_key,
-        record.workload_name,
-        record.target_key,
-        record.toolchain_key,
-        pack(record.trace_json),
-        str(record.status),
-        json.dumps(record.samples),
-        record.message,
-        record.verified,
-        record.search,
-        None if record.seed is None else str(record.seed),
-        record.created,
-        record.stderr,
-        record.program_key,
-        record.run_id,
-        record.proposal,
-        "" if record.disturbance is None else json.dumps(astuple(record.disturbance)),
-        provenance_id,
-        record.latency if record.ok else None,
-    )
-
-
-def record_of(row: Sequence[Any]) -> Record:
-    """Return the record of a row of ``SELECT_RECORDS``.
-
-    ValueError, TypeError, OverflowError or RecursionError where it is none.
-    """
-    check_types(row, _RECORD_READ)
-    (workload_key, workload_name, target_key, toolchain_key, trace_json, *rest) = row
-    (status, samples, message, verified, search, seed, created, stderr, *rest) = rest
-    (program_key, run_id, proposal, disturbance, provenance, number) = rest
-    return Record(
-        workload_key=workload_key,
-        workload_name=workload_name,
-        target_key=target_key,
-        toolchain_key=toolchain_key,
-        trace_json=_unpacked("trace_json", trace_json),
-        status=read_as(Status, "status", status),
-        samples=_numbers("samples", samples),
-        message=message,
-        verified=bool(verified),
-        search=search,
-        seed=None if seed is None else _whole("seed", seed),
-        created=created,
-        id=number,
-        stderr=stderr,
-        program_key=program_key,
-        provenance={} if provenance is None else _texts(provenance),
-        run_id=run_id,
-        proposal=proposal,
-        disturbance=_disturbance(disturbance),
-    )
-
-
-def final_row(entry: FinalsEntry) -> tuple[object, ...]:
-    """Return the values of ``INSERT_FINAL``."""
-    samples = json.dumps(entry.samples)
-    return (entry.held, entry.place, str(entry.status), samples, entry.record_id)
-
-
-def final_of(row: Sequence[Any]) -> FinalsEntry:
-    """Return the entry of a row of ``SELECT_FINALS``; ValueError or TypeError where it is none."""
-    check_types(row, _FINAL_READ)
-    held, place, status, samples, record_id = row
-    return FinalsEntry(
-        record_id, held, place, read_as(Status, "status", status), _numbers("samples", samples)
-    )
-
-
-def provenance_text(provenance: Mapping[str, str]) -> str | None:
-    """Return a text that is equal for equal provenances; None for an empty one."""
-    return json.dumps(dict(provenance), sort_keys=True) if provenance else None
-
-
-def check_types(row: Sequence[Any], columns: Columns) -> None:
-    """TypeError for a value that its column should not hold: SQLite's hold values of any type."""
-    if all(map(isinstance, row, columns.values())):
-        return
-    for (name, kinds), value in zip(columns.items(), row, strict=True):
-        if not isinstance(value, kinds):
-            expected = " or ".join(_KINDS[kind] for kind in kinds)
-            raise TypeError(f"column {name!r}: expected {expected}, got {_KINDS[type(value)]}")
-
-
-def read_json(text: str) -> Any:
-    """Return the value of a JSON text from elsewhere.
-
-    ValueError for what SQLite could not store: a number beyond 64 bits, NaN, a text that is no
-    Unicode; and for values that are nested too deeply.
-    """
-    try:
-        found = _READER.decode(text)
-    except RecursionError:
-        raise ValueError("its values are nested too deeply") from None
-    if _SURROGATE.search(text):
-        json.dumps(found, ensure_ascii=False).encode()
-    return found
-
-
-def _whole_number(text: str) -> int:
-    if len(text) > 20 or not -_INT64 <= (number := int(text)) < _INT64:
-        raise ValueError(f"the integer {text[:24]} is beyond 64 bits")
-    return number
-
-
-def _real_number(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"the number {text[:24]} is not finite")
-    return number
-
-
-_READER = json.JSONDecoder(
-    parse_int=_whole_number, parse_float=_real_number, parse_constant=_real_number
-)
-
-
-def _numbers(column: str, text: str) -> tuple[float, ...]:
-    stored = read_as(json.loads, column, text)
-    if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
-        raise TypeError(f"column {column!r}: expected a JSON list of numbers")
-    return tuple(map(float, stored))
-
-
-def _disturbance(text: str) -> Disturbance | None:
-    if not text:
-        return None
-    numbers = _numbers("disturbance", text)
-    if len(numbers) != 4:
-        raise ValueError("column 'disturbance': expected four numbers")
-    undisturbed, disturbed, low, high = numbers
-    return Disturbance(int(undisturbed), int(disturbed), low, high)
-
-
-@lru_cache(maxsize=64)  # those of a file are mostly equal
-def _texts(text: str) -> Mapping[str, str]:
-    stored = read_as(read_json, "provenance", text)
-    if not isinstance(stored, dict):
-        raise TypeError("column 'provenance': expected a JSON object")
-    return {name: str(value) for name, value in stored.items()}
-
-
-def read_as(make: Callable[[str], T], column: str, text: str) -> T:
-    """Return what ``make`` makes of a text; its ValueError names the column."""
-    try:
-        return make(text)
-    except ValueError as error:
-        raise ValueError(f"column {column!r}: {error}") from None
-
-
-def _whole(column: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"column {column!r}: expected a whole number as text") from None
-
-
-def _unpacked(column: str, stored: str | bytes) -> str:
-    try:
-        return unpack(stored)
-    except ValueError as error:
-        raise ValueError(f"{error}, in column {column!r}") from None
-
-
-def run_row(run: Run, pack: Pack) -> tuple[object, ...]:
-    """Return the values of ``INSERT_RUN``; ``pack`` is that of the connection."""
-    return (
-        run.identity,
-        run.workload_key,
-        run.target_key,
-        run.toolchain_key,
-        run.search,
-        str(run.seed),
-        run.created,
-        run.known,
-        run.owner,
-        pack(run.state),
-        run.state_asks,
-        run.outcome,
-        run.notes,
-        json.dumps(run.tags),
-    )
-
-
-def run_of(row: Sequence[Any]) -> Run:
-    """Return the run of a row of ``SELECT_RUN``; ValueError or TypeError where it is none."""
-    check_types(row, _RUN_READ)
-    stored = dict(zip(_RUN_READ, row, strict=True))
-    stored["seed"] = _whole("seed", stored["seed"])
-    stored["state"] = _unpacked("state", stored["state"])
-    stored["tags"] = read_as(read_json, "tags", stored["tags"])
-    return Run(**stored)
-
-
-def ask_of(row: Sequence[Any]) -> Ask:
-    """Return the ask of a row of ``SELECT_ASKS``; TypeError where it is none."""
-    check_types(row, _ASK_READ)
-    return Ask(row[0], row[1])
-
-
-def texts_of(columns: Sequence[str], row: Sequence[Any]) -> tuple[str, ...]:
-    """Return the values of columns that hold text, without the id that follows them.
-
-    TypeError where one does not.
-    """
-    *texts, _ = row
-    check_types(texts, dict.fromkeys(columns, _TEXT))
-    return tuple(texts)
+SELECT_ASKS = f"SELECT {', '.join(ASKS.names)} FROM ask"
 
 
 def conditions(
@@ -340,45 +277,98 @@ def conditions(
     return (f" WHERE {where}" if where else ""), list(wanted.values())
 
 
-# -- Long texts as SQLite stores them: compressed, and with a checksum ----------------------------
+# -- Details of runs: where the time went, and what was rejected ----------------------------------
 
-# Shorter ones are stored as they are.
-_SHORT = 256
-_LEAST_WINDOW = 9
-# Of zlib: traces get a tenth longer than with the usual level, in two thirds of the time. What is
-# written often, and replaced, is packed faster still.
-_LEVEL, _FAST = 3, 1
-# A few bytes can expand to any length: longer texts are refused.
-MAX_BYTES = LONGEST_STATE
+# A row of a deleted run, and of a record that is not the run's, is not stored.
+_INSERT_TRIAL = """
+    INSERT OR REPLACE INTO trial (worker, phases, record_id)
+    SELECT ?, ?, id FROM record WHERE id = ? AND run_id = ?
+"""
+_INSERT_PHASE = """
+    INSERT OR REPLACE INTO phase (activity, began, ended, worker, run_id)
+    SELECT ?, ?, ?, ?, id FROM run WHERE id = ?
+"""
+_INSERT_REJECTION = """
+    INSERT OR REPLACE INTO rejection (module, instruction, block, reason, count, message, run_id)
+    SELECT ?, ?, ?, ?, ?, ?, id FROM run WHERE id = ?
+"""
+_SELECT_TRIALS = """
+    SELECT worker, phases, record_id FROM trial
+    JOIN record ON record.id = record_id WHERE run_id = ? ORDER BY record_id
+"""
+_SELECT_PHASES = "SELECT activity, began, ended, worker, run_id FROM phase WHERE run_id = ?"
+_SELECT_REJECTIONS = f"SELECT {', '.join(_REJECTIONS.names)} FROM rejection WHERE run_id = ?"
+_PHASE = {"activity": (str,), "began": (float,), "ended": (float,), "worker": (int, _NULL)}
 
 
-def pack(text: str, *, replaced: bool = False) -> str | bytes:
-    """Return what to store for a text; a trace gets about 5 times shorter.
+def add_details(connection: SQLiteConnection, run_id: int, details: RunDetails) -> None:
+    """Store details of a run; call it inside ``writing``."""
+    if not connection.rows("SELECT 1 FROM run WHERE id = ?", [run_id]):
+        return
+    for trial in details.trials:
+        connection.execute(_INSERT_TRIAL, [*_TRIALS.row(trial), run_id])
+    for phase in details.phases:
+        connection.execute(_INSERT_PHASE, [*phase, run_id])
+    for one in details.rejections:
+        connection.execute(_INSERT_REJECTION, [*_REJECTIONS.row(one), run_id])
 
-    One that will be ``replaced`` soon, such as the state of a search, gets less short.
+
+def read_details(connection: SQLiteConnection, run_id: int) -> RunDetails:
+    """Return the details of a run."""
+    found = RunDetails(
+        tuple(connection.read(_TRIALS.value, "record", _SELECT_TRIALS, [run_id])),
+        tuple(connection.read(_phase_of, "run", _SELECT_PHASES, [run_id])),
+        tuple(connection.read(_REJECTIONS.value, "run", _SELECT_REJECTIONS, [run_id])),
+    )
+    return RunDetails().updated(found)
+
+
+def remove_details(connection: SQLiteConnection, run_id: int) -> None:
+    """Forget the details of a run that still has its records; call it inside ``writing``."""
+    own = "SELECT id FROM record WHERE run_id = ?"
+    connection.execute(f"DELETE FROM trial WHERE record_id IN ({own})", [run_id])
+    connection.execute("DELETE FROM phase WHERE run_id = ?", [run_id])
+    connection.execute("DELETE FROM rejection WHERE run_id = ?", [run_id])
+
+
+def _phase_of(row: Sequence[Any]) -> Phase:
+    *stored, _ = row
+    check_types(stored, _PHASE)
+    (phase,) = check_phases([stored])
+    return phase
+
+
+# -- Claims of programs: which run measures what at the moment ------------------------------------
+
+_SELECT_OTHERS = f"""
+    SELECT program_key, other.owner FROM claim
+    JOIN run AS other ON other.id = claim.run_id
+    JOIN run AS own ON own.workload_key = other.workload_key
+        AND own.target_key = other.target_key AND own.toolchain_key = other.toolchain_key
+    WHERE own.id = ? AND other.id != own.id AND program_key {AMONG}
+"""
+_INSERT = """
+    INSERT INTO claim (program_key, run_id)
+    SELECT given.value, run.id FROM run JOIN json_each(?) AS given WHERE run.id = ?
+"""
+
+
+def claim_programs(
+    connection: SQLiteConnection, run_id: int, program_keys: Iterable[str]
+) -> frozenset[str]:
+    """Have a run claim these programs only; return those that a run of a living owner has claimed.
+
+    Call it inside ``writing``.
     """
-    if len(text) < _SHORT:
-        return text
-    content = text.encode("utf-8")
-    # A window beyond the text costs as long as compressing a trace does.
-    window = min(max(len(content).bit_length(), _LEAST_WINDOW), zlib.MAX_WBITS)
-    level = _FAST if replaced else _LEVEL
-    writer = zlib.compressobj(level, wbits=window)
-    return writer.compress(content) + writer.flush()
+    wanted = set(program_keys)
+    claimed = connection.rows(_SELECT_OTHERS, [run_id, json.dumps([*wanted])])
+    alive = {owner: is_alive(owner) for owner in {owner for _, owner in claimed}}
+    taken = frozenset(program_key for program_key, owner in claimed if alive[owner])
+    end_claims(connection, run_id)
+    connection.execute(_INSERT, [json.dumps([*(wanted - taken)]), run_id])
+    return taken
 
 
-def unpack(stored: str | bytes) -> str:
-    """Return the text of what ``pack`` returned; older files hold the text itself.
-
-    ValueError where a byte has changed, or the text is too long.
-    """
-    if isinstance(stored, str):
-        return stored
-    reader = zlib.decompressobj()
-    try:
-        content = reader.decompress(stored, MAX_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"a compressed text is damaged: {error}") from None
-    if not reader.eof:
-        raise ValueError("a compressed text is cut off, or too long")
-    return content.decode("utf-8")
+def end_claims(connection: SQLiteConnection, run_id: int) -> None:
+    """End all claims of a run; call it inside ``writing``."""
+    connection.execute("DELETE FROM claim WHERE run_id = ?", [run_id])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from schedlang.codec import Stored
 from schedlang.database.record import LONGEST_TEXT
 from schedlang.measurement.clock import Phase, check_phases, check_worker, worker_of_host
 
@@ -70,6 +71,7 @@ class Run:
         object.__setattr__(self, "tags", check_tags(self.tags))
 
 
+@Stored(row=True)
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One question to the search of a run.
@@ -208,6 +210,7 @@ def _read(text: str) -> dict[str, Any] | None:
 _LONGEST_NAME, _LONGEST_MESSAGE = 200, 1000
 
 
+@Stored(row=True)
 @dataclass(frozen=True, slots=True)
 class TrialDetails:
     """Where and when one candidate was measured.
@@ -236,6 +239,7 @@ class TrialDetails:
         return self.worker if phase.worker is None else phase.worker
 
 
+@Stored(row=True)
 @dataclass(frozen=True, slots=True)
 class Rejections:
     """Traces of one run that were rejected for one reason at one place.
@@ -273,6 +277,7 @@ class Rejections:
         return self.module, self.instruction, self.block, self.reason
 
 
+@Stored(complete=True)
 @dataclass(frozen=True, slots=True)
 class RunDetails:
     """What a database keeps of a run besides its records.

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from schedlang.codec import Stored
+
 ENOUGH = 3
 """Number of undisturbed samples that a latency needs; with fewer it is uncertain."""
 
@@ -73,6 +75,7 @@ class Sample(NamedTuple):
         return self
 
 
+@Stored(row=True)
 @dataclass(frozen=True, slots=True)
 class Disturbance:
     """How many samples of a program were disturbed, and what is known of its latency in spite.

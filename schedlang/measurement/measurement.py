@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from schedlang.codec import Stored
 from schedlang.errors import NoLatencyError
 from schedlang.measurement.clock import Phase, check_phases, check_worker
 from schedlang.measurement.disturbance import Disturbance
@@ -84,6 +85,12 @@ class Candidate:
         return f"Candidate(id={self.id})"
 
 
+@Stored(
+    *("id", "status", "samples", "message", "stderr", "verified", "build_seconds", "run_seconds"),
+    *("packed_ahead", "disturbance", "worker", "phases"),
+    row=True,
+    complete=True,
+)
 @dataclass(frozen=True)
 class Measurement:
     """What measuring one candidate gave.

@@ -5,10 +5,11 @@ from schedlang.networks.compiling import CompiledNetworkSet, compile_network
 from schedlang.networks.convention import Tensor
 from schedlang.networks.importing import import_network
 from schedlang.networks.network import Network, OutputError, Verification
+from schedlang.networks.network_result import NetworkResult, TaskResult
 from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Task
 from schedlang.networks.torch_backend import EagerGraphWarning, torch_graphs
-from schedlang.networks.tuning import NetworkResult, TaskResult, tune_network
+from schedlang.networks.tuning import tune_network
 
 __all__ = [
     "CompiledNetwork",

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from schedlang.networks.compiled_network import CompiledNetwork, Summary, TaskSummary
 from schedlang.networks.convention import Tensor
 from schedlang.networks.network import Network
+from schedlang.networks.network_result import NetworkResult, TaskResult
 from schedlang.networks.tasks import Task
-from schedlang.networks.tuning.network_result import NetworkResult, TaskResult
 from schedlang.notebook.markup import bar, card, clipped, code, line, table
 from schedlang.notebook.results import tiles_html
 from schedlang.printed import count_text

@@ -20,9 +20,8 @@ from schedlang.database import Database
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Measurer
+from schedlang.networks.network_tasks import SharedTask, distances, isolated, representatives
 from schedlang.networks.tasks import Task
-from schedlang.networks.tuning.network_tasks import SharedTask
-from schedlang.networks.tuning.representatives import distances, isolated, representatives
 from schedlang.search.tasks import TaskProgress
 from schedlang.shapes.extents import Extents, Range, Shapes
 from schedlang.shapes.ranges import BestKnown, unified

@@ -14,9 +14,10 @@ from schedlang.errors import InvalidTrace, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
-from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.network_tasks import SharedTask
-from schedlang.networks.tuning.tune_network import check_for_tasks, session_of
+from schedlang.networks.display import Display
+from schedlang.networks.network_session import NetworkSession
+from schedlang.networks.network_tasks import SharedTask
+from schedlang.networks.tuning import check_for_tasks, session_of
 from schedlang.search import MakeStrategy
 from schedlang.shapes.dispatch import Bound
 from schedlang.shapes.extents import EXACT, Extents, Range, as_shapes
@@ -42,12 +43,11 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets.roofline import bytes_of
-from schedlang.tuning.arguments import as_space
 from schedlang.tuning.kernels.defaults import default_schedule
 from schedlang.tuning.options import TRIALS, TUNE_NETWORK, TUNE_SHAPES, check_values
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.session import Call, Unfinished
-from schedlang.tuning.session.call import STORED
+from schedlang.tuning.session import Call
+from schedlang.tuning.tasks import as_space
 from schedlang.tvm.program import structural_key
 from schedlang.tvm.symbolic_program import SymbolicProgram
 from schedlang.workloads.construct import Template, assigned
@@ -144,26 +144,64 @@ def tune_shapes(
     scheduler = ShapesScheduler(first, trials, far, expectation)
     with ExitStack() as stack:
         call.open(stack)
-        session = session_of((), tasks, call, stack, scheduler, search, own)
-        session.restore_clock()
-        known: dict[int, BestKnown] = {}
-        in_memory = "nothing is stored without database="
-        how = in_memory if database is None else STORED
         title = made.template.name
-        with Unfinished(session, title, total, how=how, kept=in_memory) as unfinished:
-            shown = f"tuning shapes of {title}", session.runs, total, progress, call.budget.clock
-            with Display(*shown) as display:
-                finished = session.search(display)
-                session.conclude(display, finished)
-                known |= _known({k: run.result(finished) for k, run in enumerate(session.runs)})
-                if own is None and call.measuring.machine_key == call.target.key:
-                    display.say("what became fast for others")
-                    _exchange(tasks, call, room).run(known, expectation)
-                display.say("kernels of ranges" if made.unified else "")
-                ranges = _ranges(made, known, call, bound, kernels)
-            return _set_of(made, known, ranges, call, trials)
-        known = known or _known({k: one.result for k, one in enumerate(unfinished.result.tasks)})
-        return _set_of(made, known, [], call, trials, interrupted=True)
+
+        def carry_on(known: dict[int, BestKnown], display: Display) -> list[RangeKernels]:
+            if own is None and call.measuring.machine_key == call.target.key:
+                display.say("what became fast for others")
+                _exchange(tasks, call, room).run(known, expectation)
+            display.say("kernels of ranges" if made.unified else "")
+            return _ranges(made, known, call, bound, kernels)
+
+        session = session_of(
+            (),
+            tasks,
+            call,
+            stack,
+            scheduler,
+            search,
+            own,
+            partial(ShapesSession, carry_on=carry_on),
+            name=title,
+            stored=database is not None,
+            kept="nothing is stored without database=",
+        )
+        session.restore_clock()
+        shown = f"tuning shapes of {title}", session.runs, total, progress, call.budget.clock
+        result = session.tune(Display(*shown))
+        known = session.known or _known({k: one.result for k, one in enumerate(result.tasks)})
+        return _set_of(made, known, session.ranges, call, trials, interrupted=result.interrupted)
+
+
+class ShapesSession(NetworkSession):
+    """The session of ``tune_shapes``: that of a network, whose tasks are the shapes.
+
+    Parameters
+    ----------
+    given, named: as of a ``NetworkSession``.
+    carry_on: follows the finals: changes what is known of each task, and returns kernels of ranges.
+
+    Attributes
+    ----------
+    known: the fastest program of each task, by its place; empty before the finals have ended.
+    ranges: what ``carry_on`` returned; empty before.
+    """
+
+    def __init__(
+        self,
+        *given: Any,
+        carry_on: Callable[[dict[int, BestKnown], Display], list[RangeKernels]],
+        **named: Any,
+    ) -> None:
+        super().__init__(*given, **named)
+        self._carry_on = carry_on
+        self.known: dict[int, BestKnown] = {}
+        self.ranges: Sequence[RangeKernels] = ()
+
+    def conclude(self, display: Display, finished: str) -> None:
+        super().conclude(display, finished)
+        self.known = _known({place: run.result(finished) for place, run in enumerate(self.runs)})
+        self.ranges = self._carry_on(self.known, display)
 
 
 def _work(task: SharedTask) -> tuple[float, float]:

@@ -17,10 +17,9 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.disturbance import CoreUse, RunDisturbance
 from schedlang.measurement.finals import Finals, Interval
-from schedlang.printed import html_method, show_text
+from schedlang.printed import html_method, report_writer, show_text
 from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead, save_records
-from schedlang.tuning.reporting import report_writer
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.terminal import announced
-from schedlang.tuning.arguments import as_space
 from schedlang.tuning.options import SURVEY, SURVEY_SIZE, check_values
 from schedlang.tuning.result import TuneResult
+from schedlang.tuning.tasks import as_space
 from schedlang.tuning.tune_workload import tune
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload

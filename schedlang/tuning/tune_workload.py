@@ -15,15 +15,14 @@ from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space, warn_of_idle
 from schedlang.targets import Target, as_target
-from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, measure_on
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.session import Call, TaskRun, Unfinished
-from schedlang.tuning.session.call import STORED
+from schedlang.tuning.session import STORED, Call, Session, TaskRun
 from schedlang.tuning.session.callbacks import GivenCallbacks, GivenRules
-from schedlang.tuning.session.tasks import task_of_tune
+from schedlang.tuning.session.live_view import LiveView
+from schedlang.tuning.tasks import as_space, as_strategy, check_strategy, space_of, task_of_tune
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
@@ -170,19 +169,50 @@ def tune(
         view = call.live_view(workload, state.records, progress)
         view.enter("starting workers")
         call.measuring.started(workload)
-        how = _NOT_STORED if database is None else STORED
-        with Unfinished(run, workload.name, trials, how=how, kept=_KEPT) as unfinished:
-            with view:
-                finished = run.advance(trials, view).finished
-                view.enter("finals" if finals else "")
-                run.conclude()
-                run.blame()
-            if run.state.strategy.finished is not None and run.measured == 1:
-                finished += _why_nothing(space, workload)
-            result = run.result(finished)
-            run.store(result)
-            return result
-        return unfinished.result
+        return SingleTask(run, call).tune(view)
+
+
+class SingleTask(Session[LiveView, TuneResult]):
+    """The session of ``tune``: one task, which has all trials in one slice.
+
+    Parameters
+    ----------
+    run: of the task, opened.
+    call: of ``tune``.
+    """
+
+    def __init__(self, run: TaskRun, call: Call) -> None:
+        how = STORED if call.journaled else _NOT_STORED
+        super().__init__(call, run.task.workload.name, call.trials, how=how, kept=_KEPT)
+        self._run = run
+
+    @property
+    def trials(self) -> int:
+        return self._run.trials
+
+    @property
+    def measured(self) -> int:
+        return self._run.measured
+
+    def search(self, view: LiveView) -> str:
+        return self._run.advance(self._call.trials, view).finished
+
+    def conclude(self, view: LiveView, finished: str) -> None:
+        view.enter("finals" if self._call.finals else "")
+        self._run.conclude()
+        self._run.blame()
+
+    def result(self, finished: str, *, interrupted: bool = False) -> TuneResult:
+        return self._run.result(finished, interrupted=interrupted)
+
+    def ended(self, finished: str) -> TuneResult:
+        """Return the result, and keep it in the database."""
+        run = self._run
+        if run.state.strategy.finished is not None and run.measured == 1:
+            finished += _why_nothing(run.task.space, run.task.workload)
+        result = run.result(finished)
+        run.store(result)
+        return result
 
 
 def _why_nothing(space: Space, workload: Workload) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock, SBlockRealize, renew_defs
-from tvm.tirx import BufferStore, BufferType, For, ForKind, PrimFunc, SeqStmt, Var
+from tvm.tirx import BufferType, For, ForKind, PrimFunc, SeqStmt, Var
 from tvm_ffi import structural_map
 
 from schedlang.tvm import program
 from schedlang.tvm.program import stated_outputs, with_stated_outputs
-from schedlang.tvm.statements import sequence
+from schedlang.tvm.statements import Accesses, sequence
 from schedlang.tvm.values import found_in
 
 LAYOUT_FREE = "layout_free_buffers"
@@ -152,12 +152,11 @@ class _RootStatement:
     @classmethod
     def of(cls, statement: Any) -> _RootStatement:
         used = {var for var in found_in(statement, Var) if isinstance(var.ty, BufferType)}
-        written = {store.buffer for store in found_in(statement, BufferStore)}
+        written = set(Accesses(statement).stored)
         inside: set[Any] = set()
         for block in found_in(statement, SBlock):
             inside.update(block.alloc_buffers)
             inside.update(match.buffer for match in block.match_buffers)
-            written.update(region.source for region in block.writes)
         return cls(statement, frozenset((used | written) - inside), frozenset(written - inside))
 
 

@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.ir import IRModule, StringImm
 from tvm_ffi import structural_map
 
+from schedlang.codec import Stored, decode, encode
 from schedlang.tvm import program
 from schedlang.tvm.full_tiles import with_own_variables
 from schedlang.tvm.statements import all_of, sequence
@@ -24,6 +25,7 @@ Bounds = Mapping[str, tuple[int, int]]
 Shapes = Sequence[Sequence[int]]
 
 
+@Stored(more=True)
 @dataclass(frozen=True)
 class Served:
     """The extents that a function serves.
@@ -68,26 +70,6 @@ class Served:
     def __str__(self) -> str:
         return bounds_text(self.bounds)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        readings = {name: [one.argument, one.axis, one.more] for name, one in self.readings.items()}
-        shapes = [[[one.terms, one.divisor] for one in shape] for shape in self.shapes]
-        return {"bounds": dict(self.bounds), "readings": readings, "shapes": shapes}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Served:
-        """Read what ``to_json`` returned. Raises KeyError, TypeError or ValueError for others."""
-        return cls(
-            {str(name): (int(low), int(high)) for name, (low, high) in value["bounds"].items()},
-            {str(name): Reading(*map(int, one)) for name, one in value["readings"].items()},
-            tuple(tuple(_formula(*one) for one in shape) for shape in value["shapes"]),
-        )
-
-
-def _formula(terms: Sequence[Any], divisor: int) -> Formula:
-    read = tuple((tuple(map(str, names)), int(coefficient)) for names, coefficient in terms)
-    return Formula(read, int(divisor))
-
 
 def fitting(served: Sequence[Served], shapes: Shapes) -> dict[tuple[int, ...], int]:
     """Return the places of those that serve tensors of these shapes, by their extents' values.
@@ -105,13 +87,13 @@ def fitting(served: Sequence[Served], shapes: Shapes) -> dict[tuple[int, ...], i
 
 def with_served(func: tirx.PrimFunc, served: Served) -> tirx.PrimFunc:
     """Return a function that says what it serves: libraries record it."""
-    return func.with_attr(_ATTRIBUTE, json.dumps(served.to_json()))
+    return func.with_attr(_ATTRIBUTE, json.dumps(encode(served)))
 
 
 def served_of(func: tirx.PrimFunc) -> Served | None:
     """Return what ``with_served`` noted; None for another function."""
     text = func.attrs.get(_ATTRIBUTE) if func.attrs else None
-    return None if text is None else Served.from_json(json.loads(str(text)))
+    return None if text is None else decode(Served, json.loads(str(text)))
 
 
 def within(extents: Mapping[str, int], bounds: Bounds) -> bool:

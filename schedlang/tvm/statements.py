@@ -1,17 +1,22 @@
-"""Statements of TVM's programs: their parts, and copies with another part."""
+"""Statements of TVM's programs: their parts, the table of them all, and copies with another part.
+
+The analyses read ``table_of`` a program, in which each statement has its ``Place``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm_ffi import structural_map
+from tvm_ffi import structural_equal, structural_map
 
-from schedlang.tvm.values import constant, extent_of
+from schedlang.tvm.values import constant, extent_of, found_in, holds
 
 _TRUE = tirx.const(True, "bool")
 
@@ -64,6 +69,104 @@ def bindings_of(realize: Any) -> list[tuple[Any, Any]]:
     return list(zip(realize.block.iter_vars[:], realize.iter_values[:], strict=True))
 
 
+# -- The table of a program's statements: what is around each ------------------------------------
+
+
+class Place:
+    """What is around a statement, from the outside in.
+
+    Attributes
+    ----------
+    around: the loops, realized blocks, conditional statements and ``while`` loops.
+    loops, blocks: those of ``around``; blocks without their realization.
+    outer: what is around the last one of ``around``; None where nothing is around.
+    part: which of ``parts_of`` the last one of ``around`` the statement is in.
+    """
+
+    def __init__(self, outer: Place | None = None, statement: Any = None, part: int = 0) -> None:
+        self.outer = outer
+        self.part = part
+        self.around: tuple[Any, ...] = ()
+        self.loops: tuple[Any, ...] = ()
+        self.blocks: tuple[Any, ...] = ()
+        if outer is not None:
+            self.around = (*outer.around, statement)
+            self.loops, self.blocks = outer.loops, outer.blocks
+        if isinstance(statement, tirx.For):
+            self.loops = (*self.loops, statement)
+        elif isinstance(statement, SBlockRealize):
+            self.blocks = (*self.blocks, statement.block)
+
+    @classmethod
+    def in_loops(cls, loops: Iterable[Any]) -> Place:
+        """Return the place inside loops that are given from the outside in."""
+        return reduce(cls, loops, cls())
+
+    @property
+    def in_init(self) -> bool:
+        """Whether the innermost of ``around`` is a block, of whose initial value this is a part."""
+        inside = bool(self.around) and isinstance(self.around[-1], SBlockRealize)
+        return inside and not self.part and self.blocks[-1].init is not None
+
+    @cached_property
+    def is_guarded(self) -> bool:
+        """Whether a condition around may keep it from running; lengths of loops are none."""
+        return any(
+            not isinstance(one.predicate, tirx.IntImm)
+            if isinstance(one, SBlockRealize)
+            else not isinstance(one, tirx.For)
+            for one in self.around
+        )
+
+    @cached_property
+    def guards(self) -> tuple[Any, ...]:
+        """The conditions that all hold when the statement runs; the lengths of loops are none."""
+        if self.outer is None:
+            return ()
+        own, conditions = self.around[-1], []
+        if isinstance(own, SBlockRealize):
+            conditions = conjuncts_of(own.predicate)
+        elif isinstance(own, tirx.IfThenElse):
+            conditions = [tirx.Not(own.condition)] if self.part else conjuncts_of(own.condition)
+        elif isinstance(own, tirx.While):
+            conditions = [own.condition]
+        return (*self.outer.guards, *conditions)
+
+    @cached_property
+    def deciding(self) -> tuple[Any, ...]:
+        """All expressions around that decide whether the statement runs, and for which values."""
+        return () if self.outer is None else (*self.outer.deciding, *decided_by(self.around[-1]))
+
+
+def decided_by(stmt: Any) -> tuple[Any, ...]:
+    """Return the expressions that decide what runs inside a statement, in program order."""
+    if isinstance(stmt, tirx.For):
+        return (stmt.min, stmt.extent)
+    if isinstance(stmt, SBlockRealize):
+        return (stmt.predicate, *stmt.iter_values)
+    return (stmt.condition,) if isinstance(stmt, tirx.While | tirx.IfThenElse) else ()
+
+
+def table_of(stmt: Any, place: Place | None = None) -> list[tuple[Any, Place]]:
+    """Return a statement and those in it in program order, each with what is around it.
+
+    A block's init precedes its body. ``place`` is what is around ``stmt`` itself.
+    """
+    rows: list[tuple[Any, Place]] = []
+    _add_rows(stmt, Place() if place is None else place, rows)
+    return rows
+
+
+_ENTERED = (tirx.For, SBlockRealize, tirx.IfThenElse, tirx.While)
+
+
+def _add_rows(stmt: Any, place: Place, rows: list[tuple[Any, Place]]) -> None:
+    rows.append((stmt, place))
+    enters = isinstance(stmt, _ENTERED)
+    for number, part in enumerate(parts_of(stmt)):
+        _add_rows(part, Place(place, stmt, number) if enters else place, rows)
+
+
 @dataclass(frozen=True)
 class Placed:
     """A realized block, and the loops around it from the outside in."""
@@ -90,6 +193,45 @@ def placed_blocks(stmt: Any, loops: tuple[Any, ...] = ()) -> list[Placed] | None
             return None
         found += placed
     return found
+
+
+class Accesses:
+    """The tensors that a part of a program accesses.
+
+    Attributes
+    ----------
+    reads, writes: how often elements of each are read and written.
+    """
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+        self.reads = Counter(load.source for load in found_in(part, TensorLoad))
+        self.writes = Counter(store.buffer for store in found_in(part, tirx.BufferStore))
+
+    def all_of(self, tensor: Any) -> int:
+        """Return the number of accesses to a tensor."""
+        return self.reads[tensor] + self.writes[tensor]
+
+    @cached_property
+    def stored(self) -> list[Any]:
+        """The tensors that it writes, by stores or as its blocks declare."""
+        return [*self.writes, *regions_in(self._part, "write")]
+
+    @cached_property
+    def mentioned(self) -> list[Any]:
+        """These, and the tensors that it reads, by loads or as its blocks declare."""
+        return [*self.stored, *self.reads, *regions_in(self._part, "read")]
+
+    def passed_on(self, other: Accesses) -> Any | None:
+        """Return a tensor that one stores in and the other mentions."""
+        both = [(self.stored, other.mentioned), (other.stored, self.mentioned)]
+        return next((one for stored, used in both for one in stored if holds(used, one)), None)
+
+
+def regions_in(part: Any, role: str) -> list[Any]:
+    """Return the tensors that blocks in a part declare to read or write, as in ``regions_of``."""
+    blocks = found_in(part, SBlock)
+    return [region.source for block in blocks for region in regions_of(block, role)]
 
 
 class Regions:
@@ -133,6 +275,21 @@ class BufferDefinitions(Regions):
             return self.resolved(self.bound[var]) if var in self.bound else var
 
         return structural_map(expression, (tirx.Var, replaced)) if self.bound else expression
+
+
+def operand_beside(
+    store: Any, kinds: Any, alike: Callable[[Any, Any], bool] = structural_equal
+) -> Any | None:
+    """Return ``x`` of ``C[i] = C[i] + x``, for an operation of these kinds; None for others.
+
+    ``alike`` compares the indices of both elements.
+    """
+    value = store.value
+    if isinstance(value, kinds):
+        for own, other in ((value.a, value.b), (value.b, value.a)):
+            if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
+                return other if all(map(alike, own.indices[:], store.indices[:])) else None
+    return None
 
 
 def is_spatial(axis: Any) -> bool:

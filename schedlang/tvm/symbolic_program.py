@@ -15,6 +15,7 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm_ffi import structural_equal, structural_map
 
+from schedlang.codec import Stored
 from schedlang.tvm import program
 
 # -- How an integer of a program follows from the extents -----------------------------------------
@@ -28,6 +29,7 @@ _DEGREE = 3
 Point = Mapping[str, int]
 
 
+@Stored(row=True)
 @dataclass(frozen=True)
 class Formula:
     """An integer as a polynomial of extents, divided and rounded down.
@@ -139,6 +141,7 @@ class UnifyError(ValueError):
     """Programs cannot be made one: the message says what differs."""
 
 
+@Stored(row=True)
 @dataclass(frozen=True)
 class Reading:
     """Where the code reads an extent: from the shape of an argument.

@@ -6,13 +6,14 @@ signatures of its functions, its target, and what made it. Both are JSON values.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
+from schedlang.codec import CodecError, Stored, decode, encode
+from schedlang.files import Document
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen, program
 from schedlang.tvm.analysis.roles import parameter_roles
@@ -30,6 +31,7 @@ _MOST = 60
 """Most characters of a wrong argument that an error shows."""
 
 
+@Stored(more=True)
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
     """One parameter of a function.
@@ -67,6 +69,7 @@ class KernelParameter:
         return f"{self.name}: {self.dtype}[{extents}]"
 
 
+@Stored(left_out=["served"], more=True)
 @dataclass(frozen=True, slots=True)
 class Signature:
     """What a function takes.
@@ -87,30 +90,6 @@ class Signature:
     def __str__(self) -> str:
         """Write it as ``main(A: float32[64, 64], ...)``."""
         return f"{self.name}({', '.join(map(str, self.parameters))})"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "name": self.name,
-            "parameters": [asdict(one) for one in self.parameters],
-            "parallel": self.parallel,
-            **({} if self.served is None else {"served": self.served.to_json()}),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Signature:
-        """Read what ``to_json`` returned. Raises KeyError, TypeError or ValueError for others."""
-        parameters = tuple(
-            KernelParameter(
-                str(one["name"]),
-                str(one["dtype"]),
-                None if one["shape"] is None else tuple(one["shape"]),
-                str(one["role"]),
-            )
-            for one in value["parameters"]
-        )
-        served = Served.from_json(value["served"]) if "served" in value else None
-        return cls(str(value["name"]), parameters, bool(value["parallel"]), served)
 
 
 def signatures_of(mod: TensorProgram) -> tuple[Signature, ...]:
@@ -157,11 +136,18 @@ def _shape(parameter: program.FunctionParameter) -> tuple[int | None, ...] | Non
 
 # -- The manifest of a library --------------------------------------------------------------------
 
-_VERSION = 1
+_DAMAGED = "what the library records is damaged: {error}"
+_DOCUMENT = Document(
+    version=("version", 1),
+    damaged=_DAMAGED,
+    newer="the library has a record of version {found!r}, and this schedlang reads version "
+    "{known}: export it again, or install the schedlang that wrote it",
+)
 # Versions whose machine code and run time fit together agree in this many numbers.
 _RELEASE_NUMBERS = {"tvm": 2, "ffi": 2}
 
 
+@Stored(more=True)
 @dataclass(frozen=True)
 class Manifest:
     """What a library records.
@@ -190,38 +176,21 @@ class Manifest:
 
     def to_json(self) -> str:
         """Write it as one line of JSON."""
-        return json.dumps(
-            {
-                "version": _VERSION,
-                "functions": [function.to_json() for function in self.functions],
-                "target": dict(self.target),
-                "device_type": self.device_type,
-                "software": dict(self.software),
-                "entries": dict(self.entries),
-                "sizes": self.sizes,
-            }
-        )
+        return _DOCUMENT.write(encode(self))
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
         """Read what ``to_json`` wrote. Raises LibraryError for anything else."""
         try:
-            value = json.loads(text)
-            version = value["version"]
-            if version == _VERSION:
-                functions = tuple(map(Signature.from_json, value["functions"]))
-                target, software = dict(value["target"]), dict(value["software"])
-                entries = dict(value.get("entries", {}))
-                sizes = bool(value.get("sizes", False))
-                made = cls(functions, target, int(value["device_type"]), software, entries, sizes)
-                _ = made.threads, target["kind"], target["key"]
-                return made
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LibraryError(f"what the library records is damaged: {error!r}") from error
-        raise LibraryError(
-            f"the library has a record of version {version!r}, and this schedlang reads version "
-            f"{_VERSION}: export it again, or install the schedlang that wrote it"
-        )
+            stored = _DOCUMENT.read(text)
+        except CodecError as error:
+            raise LibraryError(str(error)) from error
+        try:
+            made = decode(cls, stored)
+            _ = made.threads, made.target["kind"], made.target["key"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise LibraryError(_DAMAGED.format(error=repr(error))) from error
+        return made
 
     def check_software(self) -> None:
         """Raise LibraryError if another release of TVM made the library, and it needs that one."""

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from schedlang.codec import Stored
 from schedlang.measurement import Status
 from schedlang.measurement.clock import Stopwatch
 from schedlang.measurement.disturbance import Sample
@@ -214,6 +215,7 @@ def _nothing() -> None:
 _KEPT_ELEMENTS = 8 << 20
 
 
+@Stored(row=True)
 @dataclass(frozen=True)
 class PackedTensor:
     """A tensor that is computed ahead: by which function, from which arguments, and what it is."""
@@ -224,6 +226,7 @@ class PackedTensor:
     dtype: str
 
 
+@Stored(row=True)
 @dataclass(frozen=True)
 class PackingPlan:
     """How to call a program that was split by ``tvm.packing.split_packing``.
@@ -239,26 +242,6 @@ class PackingPlan:
     packed: tuple[PackedTensor, ...]
     sources: tuple[int, ...]
     count: int
-
-    def to_json(self) -> list[Any]:
-        """Return it as JSON values, for ``from_json``."""
-        packed = [
-            [one.function, list(one.weights), list(one.shape), one.dtype] for one in self.packed
-        ]
-        return [packed, list(self.sources), self.count]
-
-    @classmethod
-    def from_json(cls, values: Sequence[Any]) -> PackingPlan:
-        """Read the result of ``to_json``."""
-        packed, sources, count = values
-        return cls(
-            tuple(
-                PackedTensor(function, tuple(weights), tuple(shape), dtype)
-                for function, weights, shape, dtype in packed
-            ),
-            tuple(sources),
-            count,
-        )
 
 
 def split_program(mod: TensorProgram) -> tuple[TensorProgram, PackingPlan] | None:

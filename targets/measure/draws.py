@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from schedlang.codec import Stored
 from schedlang.targets.measure.input_values import KINDS
 from schedlang.tvm.analysis.characters import extremes_of, is_whole
 from schedlang.tvm.analysis.partial_results import count_steps, never_rounded
@@ -52,6 +53,7 @@ _FURTHER, _MOST_BYTES_OF_FURTHER = 3, 1 << 30
 _T = TypeVar("_T")
 
 
+@Stored(row=True, complete=True)
 @dataclass(frozen=True, slots=True)
 class InputDraw:
     """One choice of all inputs.
@@ -72,16 +74,6 @@ class InputDraw:
     positive: frozenset[int] = frozenset()
     change: int | None = None
     scale: float = 1.0
-
-    def to_json(self) -> list[Any]:
-        """Return it as JSON values, for ``from_json``."""
-        return [self.number, list(self.spreads), sorted(self.positive), self.change, self.scale]
-
-    @classmethod
-    def from_json(cls, values: Sequence[Any]) -> InputDraw:
-        """Read the result of ``to_json``."""
-        number, spreads, positive, change, scale = values
-        return cls(number, tuple(spreads), frozenset(positive), change, scale)
 
 
 def plain_draw(args: Sequence[Argument], number: int = 0) -> InputDraw:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.codec import decode, encode
 from schedlang.measurement import Status
 from schedlang.targets.errors import Fault, faults
 from schedlang.targets.measure.backend import Dataset
@@ -55,7 +56,7 @@ class Reference:
             masks = [mask for mask in one.untouched if mask is not None]
             blobs += [value.tobytes() for value in (*one.expected, *masks)]
         header = {
-            "draws": [one.draw.to_json() for one in self.results],
+            "draws": [encode(one.draw) for one in self.results],
             "masked": [[mask is not None for mask in one.untouched] for one in self.results],
             "exact": [one.exact for one in self.results],
             "seconds": self.seconds,
@@ -78,7 +79,7 @@ class Reference:
                 from_bytes(next(left), arg.shape, "bool") if present else None
                 for arg, present in zip(written, masked, strict=True)
             )
-            results.append(Results(InputDraw.from_json(draw), expected, untouched, exact=exact))
+            results.append(Results(decode(InputDraw, draw), expected, untouched, exact=exact))
         return cls(tuple(results), header["seconds"], header["unscheduled"])
 
     def is_like(self, other: Reference) -> bool:

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang.codec import decode, encode
 from schedlang.measurement import Status
 from schedlang.measurement.problem import Fill
 from schedlang.targets.errors import Fault, describe, faults
@@ -198,7 +199,7 @@ class RPCWorker(Dispatcher):
                 mod, plan = split
             executable = self._generator.compile(mod)
             codegen.write_library(executable, library)
-        return {"library": str(library), "plan": None if plan is None else plan.to_json()}
+        return {"library": str(library), "plan": None if plan is None else encode(plan)}
 
     def on_reserve(self, request: Request) -> dict[str, Any]:
         """Wait for a free server."""
@@ -266,7 +267,7 @@ class RPCWorker(Dispatcher):
             program: LoadedProgram = (
                 backend.load(library)
                 if plan is None
-                else backend.load_packed(library, PackingPlan.from_json(plan))
+                else backend.load_packed(library, decode(PackingPlan, plan))
             )
             runner = CandidateRunner(backend, self._binding, self._references.get(server))
             self._running_since = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedlang import workloads
-from schedlang.networks.tuning.representatives import isolated
+from schedlang.networks.network_tasks import isolated
 from schedlang.shapes.extents import as_shapes
 from schedlang.shapes.plan import Programs, plan
 from schedlang.workloads.construct import Template

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ from schedlang import workloads
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.problem import Problem
+from schedlang.once import LastUsed
 from schedlang.targets import PooledMeasurer, TimingPolicy
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.preparation import LargePolicy
@@ -273,7 +274,7 @@ class PooledContract(MeasurerContract):
     ) -> None:
         if large:  # a part of the program is compared
             monkeypatch.setattr(ready, "_large", LargePolicy(steps=2e4, window_steps=2e4))
-            monkeypatch.setattr(ready, "_preparations", OrderedDict())
+            monkeypatch.setattr(ready, "_preparations", LastUsed(8))
         wrong = Problem(verify="all", reference=lambda a, b: a @ b.T)
         ready.bind(WORKLOAD, wrong)
         for _ in range(2):
@@ -288,7 +289,7 @@ class PooledContract(MeasurerContract):
         self, ready: PooledMeasurer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ready, "_large", LargePolicy(steps=2e4, window_steps=2e4))
-        monkeypatch.setattr(ready, "_preparations", OrderedDict())
+        monkeypatch.setattr(ready, "_preparations", LastUsed(8))
         learned, learn = [], ready._executor.learn
 
         def note(until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
@@ -320,7 +321,7 @@ class PooledContract(MeasurerContract):
         self, ready: PooledMeasurer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ready, "_large", LargePolicy(shared_steps=2e4))
-        monkeypatch.setattr(ready, "_preparations", OrderedDict())
+        monkeypatch.setattr(ready, "_preparations", LastUsed(8))
         for workload in (OTHER, WORKLOAD):
             ready.bind(workload)
         ready.deadline = time.monotonic()

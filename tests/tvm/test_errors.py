@@ -12,7 +12,7 @@ from tvm_ffi import structural_map, structural_walk
 import schedlang as sl
 from schedlang import errors
 from schedlang.targets import BuildError, build_callable
-from schedlang.tvm.analysis.enumeration import Uncountable
+from schedlang.tvm.analysis.intervals import Uncountable
 from schedlang.tvm.analysis.inverse_bounds import NoBounds
 from schedlang.tvm.errors import meaning_of
 from schedlang.tvm.graph_terms import Unencodable

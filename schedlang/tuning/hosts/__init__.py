@@ -1,7 +1,6 @@
 """Tuning on many hosts: slices of searches run on any ``concurrent.futures.Executor``."""
 
 from schedlang.errors import HostWarning
-from schedlang.tuning.hosts.driving import Driving, Lane
 from schedlang.tuning.hosts.engines import RayExecutor
 from schedlang.tuning.hosts.given import Given, MakeMeasurer, given_of
 from schedlang.tuning.hosts.host import carry_out, task_text
@@ -10,12 +9,10 @@ from schedlang.tuning.hosts.hosts import Hosts, as_hosts
 from schedlang.tuning.hosts.hosts_measurer import measure_on
 
 __all__ = [
-    "Driving",
     "Given",
     "HostWarning",
     "HostedRun",
     "Hosts",
-    "Lane",
     "MakeMeasurer",
     "RayExecutor",
     "as_hosts",

@@ -10,16 +10,16 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from schedlang.database.rows import read_json
+from schedlang.codec import Stored, decode, encode
 from schedlang.errors import HostError
-from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.measurement.clock import WORKERS_OF_A_HOST, Phase
+from schedlang.files import read_json
+from schedlang.measurement import Candidate, Measurement
+from schedlang.measurement.clock import WORKERS_OF_A_HOST
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
-from schedlang.measurement.disturbance import Disturbance
 from schedlang.tuning.hosts.frames import deflate, inflate, pack, unpack
 from schedlang.tuning.hosts.messages import LONGEST_PART, HostReply, check_latencies
 from schedlang.tvm.program import from_json, to_json
@@ -30,6 +30,11 @@ UNSCHEDULED, DESCRIBE = "unscheduled", "describe"
 Without programs it times the unscheduled one, or only tells whether it compares results."""
 
 
+@Stored(
+    *("serial", "what", "task_key", "target_key", "ids", "keys", "best", "seconds", "rounds"),
+    *("budget_seconds", "used", "apart", "python", "toolchain"),
+    complete=True,
+)
 @dataclass(frozen=True)
 class Batch:
     """Programs for a host to measure.
@@ -68,23 +73,6 @@ class Batch:
     python: str = platform.python_version().rpartition(".")[0]
     toolchain: str = ""
 
-    _PLAIN: ClassVar[tuple[str, ...]] = (
-        "serial",
-        "what",
-        "task_key",
-        "target_key",
-        "ids",
-        "keys",
-        "best",
-        "seconds",
-        "rounds",
-        "budget_seconds",
-        "used",
-        "apart",
-        "python",
-        "toolchain",
-    )
-
     @property
     def size(self) -> int:
         """What it takes grows with this."""
@@ -96,8 +84,7 @@ class Batch:
 
     def pack(self) -> bytes:
         """Return it as bytes."""
-        header = {name: getattr(self, name) for name in self._PLAIN}
-        return pack(header, [self.call, self.task, *self.programs])
+        return pack(encode(self), [self.call, self.task, *self.programs])
 
     @classmethod
     def unpack(cls, message: bytes) -> Batch:
@@ -109,9 +96,8 @@ class Batch:
         """Return the batch of a message; HostError where it is none."""
         try:
             call, task, *programs = frames
-            plain = {name: header[name] for name in cls._PLAIN}
-            return cls(call=call, task=task, programs=programs, **plain)
-        except (KeyError, TypeError, ValueError) as error:
+            return decode(cls, header, call=call, task=task, programs=programs)
+        except ValueError as error:
             raise HostError(f"this is no batch: {error!r:.200}") from error
 
     @property
@@ -152,45 +138,10 @@ def program_frame(candidate: Candidate) -> bytes:
 
 # -- Measurements as they come back ---------------------------------------------------------------
 
-_NUMBER = (int, float)
-# A row: id, status, samples, message, stderr, verified, seconds of building and of running, whether
-# weights were packed ahead, disturbance, worker, phases.
-_ROW: tuple[tuple[type, ...], ...] = (
-    (int,),
-    (str,),
-    (list,),
-    (str,),
-    (str,),
-    (bool,),
-    _NUMBER,
-    _NUMBER,
-    (bool,),
-    (list, type(None)),
-    (int, type(None)),
-    (list,),
-)
-
 
 def measurements_frame(found: Sequence[Measurement]) -> bytes:
     """Return measurements as they are sent."""
-    return deflate(json.dumps([_row(one) for one in found]))
-
-
-def _row(one: Measurement) -> list[Any]:
-    return [
-        one.id,
-        str(one.status),
-        one.samples,
-        one.message,
-        one.stderr,
-        one.verified,
-        one.build_seconds,
-        one.run_seconds,
-        one.packed_ahead,
-        None if one.disturbance is None else astuple(one.disturbance),
-        one.worker,
-        one.phases,
-    ]
+    return deflate(json.dumps(encode(found, list[Measurement])))
 
 
 def measurements_of(reply: HostReply) -> list[Measurement]:
@@ -200,52 +151,11 @@ def measurements_of(reply: HostReply) -> list[Measurement]:
 
 @lru_cache(maxsize=16)  # a reply is checked, examined and then taken, a few at a time
 def _measurements(frame: bytes) -> tuple[Measurement, ...]:
-    rows = read_json(inflate(frame, LONGEST_PART))
-    if not isinstance(rows, list):
-        raise TypeError("expected a list of measurements")
-    return tuple(_measurement(row) for row in rows)
-
-
-def _measurement(row: Any) -> Measurement:
-    if not isinstance(row, list) or len(row) != len(_ROW):
-        raise TypeError("this is no measurement")
-    for value, kinds in zip(row, _ROW, strict=True):
-        if type(value) not in kinds:
-            raise TypeError(f"a measurement has a {type(value).__name__} in the wrong place")
-    number, status, samples, message, stderr, verified, build, run, packed, *rest = row
-    disturbance, worker, phases = rest
-    if min(build, run) < 0.0 or not math.isfinite(build + run):
-        raise ValueError("seconds are not negative")
-    return Measurement(
-        number,
-        Status(status),
-        _numbers(samples),
-        message,
-        stderr,
-        verified,
-        float(build),
-        float(run),
-        packed,
-        None if disturbance is None else _disturbance(disturbance),
-        worker,
-        tuple(map(_phase, phases)),
+    found: tuple[Measurement, ...] = decode(
+        tuple[Measurement, ...], read_json(inflate(frame, LONGEST_PART))
     )
-
-
-def _phase(given: Any) -> Phase:
-    activity, begin, end, worker = given
-    if type(activity) is not str or type(worker) not in (int, type(None)):
-        raise TypeError("a phase has an activity, two times and a worker")
-    began, ended = _numbers([begin, end])
-    return Phase(activity, began, ended, worker)
-
-
-def _numbers(given: list[Any]) -> tuple[float, ...]:
-    if any(type(one) not in _NUMBER for one in given):
-        raise TypeError("expected numbers")
-    return tuple(map(float, given))
-
-
-def _disturbance(given: list[Any]) -> Disturbance:
-    undisturbed, disturbed, low, high = _numbers(given)
-    return Disturbance(int(undisturbed), int(disturbed), low, high)
+    for one in found:
+        spent = one.build_seconds + one.run_seconds
+        if min(one.build_seconds, one.run_seconds) < 0.0 or not math.isfinite(spent):
+            raise ValueError("seconds are not negative")
+    return found

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.database.rows import read_json
 from schedlang.errors import HostError
+from schedlang.files import read_json
 
 _MAGIC = b"schedlang-hosts-1\n"
 LONGEST = 1 << 28

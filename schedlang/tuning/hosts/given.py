@@ -19,9 +19,9 @@ from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets import measurer as own_measurer
-from schedlang.tuning.options import NETWORK_TRIALS, TRIALS, TUNE, TUNE_NETWORK
-from schedlang.tuning.session import Call, TunedTask
-from schedlang.tuning.session.tasks import task_of_network
+from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
+from schedlang.tuning.session import Call
+from schedlang.tuning.tasks import TunedTask, task_of_network
 from schedlang.workloads.workload import Workload
 
 _NEEDS_CLOUDPICKLE = (
@@ -38,14 +38,12 @@ class Given:
 
     Attributes
     ----------
-    network: whether it is ``tune_network``.
     space: None for the target's own.
     compared: which of inputs, tolerance and reference are given.
     make_measurer: None for the target's own.
     The others are as in ``tune``.
     """
 
-    network: bool
     target: Target
     space: Space | None
     search: str | MakeStrategy
@@ -93,9 +91,9 @@ class Given:
         return made is None or made is own_measurer
 
     def call(self, database: Database, measurer: Measurer, used: float) -> Call:
-        """Return the call as a host makes it, of which ``used`` seconds are over."""
+        """Return the call of ``tune_network`` as a host makes it, ``used`` seconds later."""
         values = {
-            **{option.name: option.default for option in (TUNE_NETWORK if self.network else TUNE)},
+            **{option.name: option.default for option in TUNE_NETWORK},
             **self.compared,
             "target": self.target,
             "seconds": self.seconds,
@@ -108,8 +106,7 @@ class Given:
             "database": database,
             "measurer": measurer,
         }
-        options, most = (TUNE_NETWORK, NETWORK_TRIALS) if self.network else (TUNE, TRIALS)
-        call = Call(options, values, most)
+        call = Call(TUNE_NETWORK, values, NETWORK_TRIALS)
         call.budget.earlier = used
         return call
 
@@ -134,7 +131,6 @@ class Given:
 def given_of(
     call: Call,
     *,
-    network: bool,
     space: Space | None,
     search: str | MakeStrategy | Strategy,
     measurer: Any,
@@ -156,7 +152,6 @@ def given_of(
             f"Measurer, and no {type(measurer).__name__}"
         )
     return Given(
-        network=network,
         target=call.target,
         space=space,
         search=search,

@@ -9,7 +9,6 @@ import os
 import platform
 import traceback
 from collections import OrderedDict
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Lock
@@ -23,12 +22,11 @@ from schedlang.errors import (
     WorkloadError,
     users_code,
 )
-from schedlang.measurement import Measurement, Measurer, as_measurer
+from schedlang.measurement import Measurer, as_measurer
 from schedlang.measurement.clock import SYSTEM
 from schedlang.measurement.problem import Problem
 from schedlang.once import LastUsed
 from schedlang.printed import first_line
-from schedlang.search import Strategy
 from schedlang.targets import measurer as kept_measurer
 from schedlang.targets import toolchain_key
 from schedlang.tuning.hosts.batches import DESCRIBE, MEASURE, UNSCHEDULED, Batch, measurements_frame
@@ -48,7 +46,8 @@ from schedlang.tuning.hosts.messages import (
 from schedlang.tuning.hosts.order_database import OrderDatabase
 from schedlang.tuning.measuring import Measuring
 from schedlang.tuning.session import TaskRun
-from schedlang.tuning.session.tasks import why_untunable
+from schedlang.tuning.session.live_view import Progress
+from schedlang.tuning.tasks import why_untunable
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
 
@@ -260,7 +259,7 @@ class OpenRun:
         else:
             wanted = run.trials + order.trials
             seconds = math.inf if order.seconds is None else order.seconds
-            found = run.advance(wanted, _Silent(), seconds)
+            found = run.advance(wanted, Progress(), seconds)  # the driver shows it
             cut, finished = found.cut or run.out_of_time, found.finished
             ended = run.trials < wanted and not cut
             if not cut:  # what is pending then can only be asked for again
@@ -318,22 +317,6 @@ def _measured(order: Batch, measurer: Measurer) -> HostReply:
             candidates, rounds=order.rounds, budget_seconds=order.budget_seconds
         )
     return replace(reply, records=measurements_frame(found))
-
-
-class _Silent:
-    """Shows nothing: the driver shows what hosts do."""
-
-    def update(self, measurement: Measurement, search: Strategy) -> None:
-        """Nothing."""
-
-    def enter(self, phase: str) -> None:
-        """Nothing."""
-
-    def compare_with(self, latency: float, *, complete: bool) -> None:
-        """Nothing."""
-
-    def split(self, seconds: Mapping[str, float]) -> None:
-        """Nothing."""
 
 
 def task_text(workload: Workload, program: str, *, moves_data: bool) -> bytes:

@@ -32,9 +32,10 @@ from schedlang.tuning.hosts.messages import (
 )
 from schedlang.tuning.hosts.replies import Examiner
 from schedlang.tuning.result import Best, TuneResult
-from schedlang.tuning.session import Call, TaskRun, TunedTask
+from schedlang.tuning.session import Call, TaskRun
 from schedlang.tuning.session.ending import Ending
 from schedlang.tuning.session.resume import Journal
+from schedlang.tuning.tasks import TunedTask
 
 # Records of other runs with the same program that are sent at most, the newest ones.
 _MOST_KNOWN = 4096
@@ -94,7 +95,7 @@ class HostedRun(TaskRun):
         self._latest: list[int] = []
         self._unscheduled: Record | None = None
         self._latency = math.nan
-        self._complete = True
+        self._complete = True  # it is a latency, and no lower bound
         self._ordered = False
 
     def open(self) -> None:
@@ -174,11 +175,6 @@ class HostedRun(TaskRun):
     def unscheduled_latency(self) -> float:
         """Latency of the unscheduled program, in seconds; NaN before it is known."""
         return self._latency
-
-    @property
-    def unscheduled_complete(self) -> bool:
-        """Whether that is a latency, and no lower bound."""
-        return self._complete
 
     def find_unscheduled(self) -> Record | None:
         """Return a record of the unscheduled program, of this run or of another, if any."""
@@ -372,7 +368,7 @@ class HostedRun(TaskRun):
             0.0,
             finished,
             best,
-            reference_complete=self.unscheduled_complete,
+            reference_complete=self._complete,
             unscheduled=unscheduled,
         )
 

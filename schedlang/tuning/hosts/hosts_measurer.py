@@ -210,7 +210,7 @@ def measure_on(hosts: Hosts, call: Call, workload: Workload, make_measurer: Any)
     ``make_measurer`` makes the measurer of a host; None for the target's own. TypeError for one
     that was made already.
     """
-    given = given_of(call, network=False, space=None, search="auto", measurer=make_measurer)
+    given = given_of(call, space=None, search="auto", measurer=make_measurer)
     measurer = HostsMeasurer(hosts, given, call.measuring.machine_key)
     call.measuring.lend(measurer)
     call.measuring.on(workload)

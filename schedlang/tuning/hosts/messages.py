@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
+from schedlang.codec import Stored, decode, encode
 from schedlang.database.parts import RunPart, records_from_json
 from schedlang.database.record import FinalsEntry, Record
-from schedlang.database.rows import ask_of, run_of, run_row
 from schedlang.database.run import Ask, Run, is_readable, mentioned
 from schedlang.errors import DatabaseError, HostError
 from schedlang.interpreters.stored_trace import BEGINNING
@@ -79,6 +79,7 @@ class GivenOrder(Protocol):
         """ValueError, TypeError, KeyError or DatabaseError for what is no reply to it."""
 
 
+@Stored("run", "ids", row=True)
 @dataclass(frozen=True)
 class Block:
     """Records as they came from a host, or as ``records_to_json`` wrote them.
@@ -102,6 +103,7 @@ class Block:
         return [replace(one, id=number) for one, number in zip(found, self.ids, strict=True)]
 
 
+@Stored("new", "asks", row=True)
 @dataclass(frozen=True)
 class State:
     """The state of a search as a host saved it.
@@ -123,6 +125,11 @@ class State:
         return {-1 - place: number for place, number in enumerate(self.new)}
 
 
+@Stored(
+    *("serial", "what", "after", "latest", "trials", "seconds", "used", "finals_seconds"),
+    *("finished", "apart", "python", "toolchain", "run", "asks", "state", "blocks"),
+    complete=True,
+)
 @dataclass(frozen=True)
 class Order:
     """What a host is to do with one run.
@@ -171,21 +178,6 @@ class Order:
     toolchain: str = ""
     programs: Sequence[bytes] = ()
 
-    _PLAIN: ClassVar[tuple[str, ...]] = (
-        "serial",
-        "what",
-        "after",
-        "latest",
-        "trials",
-        "seconds",
-        "used",
-        "finals_seconds",
-        "finished",
-        "apart",
-        "python",
-        "toolchain",
-    )
-
     @property
     def task_key(self) -> str:
         """Key of the workload."""
@@ -202,13 +194,7 @@ class Order:
 
     def pack(self) -> bytes:
         """Return it as bytes."""
-        header = {
-            **{name: getattr(self, name) for name in self._PLAIN},
-            "run": [*run_row(replace(self.run, state=""), str), self.run.id],
-            "asks": [[ask.size, ask.seconds] for ask in self.asks],
-            "state": [self.state.new, self.state.asks],
-            "blocks": [[block.run, block.ids] for block in self.blocks],
-        }
+        header = encode(replace(self, run=replace(self.run, state="")))
         blocks = [block.frame for block in self.blocks]
         return pack(header, [self.call, self.task, self.state.frame, *blocks, *self.programs])
 
@@ -222,19 +208,18 @@ class Order:
         """Return the order of a message; HostError where it is none."""
         try:
             call, task, state, *others = frames
-            blocks = header["blocks"]
-            return cls(
+            listed = decode(list[list[Any]], header["blocks"])
+            return decode(
+                cls,
+                header,
                 call=call,
                 task=task,
-                run=run_of(header["run"]),
-                asks=[ask_of([*row, 0]) for row in header["asks"]],
-                state=State(state, *header["state"]),
+                state=decode(State, header["state"], frame=state),
                 blocks=[
-                    Block(run, ids, frame)
-                    for (run, ids), frame in zip(blocks, others, strict=False)
+                    decode(Block, one, frame=frame)
+                    for one, frame in zip(listed, others, strict=False)
                 ],
-                programs=others[len(blocks) :],
-                **{name: header[name] for name in cls._PLAIN},
+                programs=others[len(listed) :],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise HostError(f"this is no order: {error!r:.200}") from error
@@ -278,6 +263,11 @@ class Order:
                 raise ValueError(f"an ask of {ask.size} after {ask.seconds} s")
 
 
+@Stored(
+    *("serial", "how", "name", "rate", "message", "token", "cut", "ended", "verified"),
+    *("unscheduled", "complete", "keeps_default", "again", "whole", "told", "seconds"),
+    complete=True,
+)
 @dataclass(frozen=True)
 class HostReply:
     """What a host has done.
@@ -323,30 +313,10 @@ class HostReply:
     records: bytes = field(default=b"", repr=False)
     state: bytes = field(default=b"", repr=False)
 
-    _PLAIN: ClassVar[Mapping[str, tuple[type, ...]]] = {
-        "serial": (int,),
-        "how": (str,),
-        "name": (str,),
-        "rate": (float,),
-        "message": (str,),
-        "token": (str,),
-        "cut": (bool,),
-        "ended": (bool,),
-        "verified": (bool,),
-        "unscheduled": (float, type(None)),
-        "complete": (bool,),
-        "keeps_default": (bool,),
-        "again": (bool,),
-        "whole": (bool,),
-        "told": (list,),
-        "seconds": (float,),
-    }
-
     def pack(self) -> bytes:
         """Return it as bytes."""
-        header = {name: getattr(self, name) for name in self._PLAIN}
         part = b"" if self.part is None else deflate(self.part.to_json())
-        return pack(header, [part, self.records, self.state])
+        return pack(encode(self), [part, self.records, self.state])
 
     @classmethod
     def unpack(cls, message: object) -> HostReply:
@@ -355,30 +325,22 @@ class HostReply:
         sender = header.get("name")
         sender = printable(sender[:_LONGEST_NAME]) if isinstance(sender, str) else ""
         try:
-            for name, kinds in cls._PLAIN.items():
-                if type(header[name]) not in kinds:
-                    raise TypeError(f"{name} is a {type(header[name]).__name__}")
-            header["name"] = sender
-            if header["how"] not in (MEASURED, UNTUNABLE, REFUSED, FAILED):
-                raise ValueError(f"it ended as {header['how']!r:.40}")
-            if not all(type(number) is int for number in header["told"]):
-                raise TypeError("told has ids")
-            if header["rate"] < 0.0 or header["seconds"] < 0.0:
-                raise ValueError("rate and seconds are not negative")
-            if header["unscheduled"] is not None:
-                check_latencies([header["unscheduled"]])
-            header["token"] = header["token"][:_LONGEST_NAME]
-            lines = header["message"][:_LONGEST_MESSAGE].split("\n")
-            header["message"] = "\n".join(printable(line, "") for line in lines)
             part, records, state = frames
-            found = None
-            if part:
-                new = records_from_json(inflate(records, LONGEST_PART))
-                if [one.id for one in new] != [-1 - place for place in range(len(new))]:
-                    raise ValueError("records are numbered -1, -2, ..., each once")
-                found = RunPart.from_json(inflate(part, LONGEST_PART), new)
-            plain = {name: header[name] for name in cls._PLAIN}
-            return cls(**plain, part=found, records=records, state=state)
+            found = decode(cls, header, records=records, state=state)
+            if found.how not in (MEASURED, UNTUNABLE, REFUSED, FAILED):
+                raise ValueError(f"it ended as {found.how!r:.40}")
+            if found.rate < 0.0 or found.seconds < 0.0:
+                raise ValueError("rate and seconds are not negative")
+            if found.unscheduled is not None:
+                check_latencies([found.unscheduled])
+            lines = found.message[:_LONGEST_MESSAGE].split("\n")
+            return replace(
+                found,
+                name=sender,
+                token=found.token[:_LONGEST_NAME],
+                message="\n".join(printable(line, "") for line in lines),
+                part=_read_part(part, records) if part else None,
+            )
         except (KeyError, TypeError, ValueError, DatabaseError, HostError) as error:
             raise HostError(f"this is no reply: {error!s:.200}", sender) from error
 
@@ -404,6 +366,14 @@ class HostReply:
                 raise ValueError(f"it says that {spent:.3g} s went by, of {seconds:.3g}")
         except (ValueError, TypeError, KeyError, DatabaseError) as error:
             raise HostError(f"this is no reply to the order: {error!s:.200}") from error
+
+
+def _read_part(part: bytes, records: bytes) -> RunPart:
+    """Return what a reply has of a run; ValueError, DatabaseError or HostError where it is none."""
+    new = records_from_json(inflate(records, LONGEST_PART))
+    if [one.id for one in new] != [-1 - place for place in range(len(new))]:
+        raise ValueError("records are numbered -1, -2, ..., each once")
+    return RunPart.from_json(inflate(part, LONGEST_PART), new)
 
 
 def _check_records(records: Sequence[Record]) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from schedlang.codec import decode, encode
 from schedlang.database.record import check_samples
 from schedlang.errors import DatabaseError
 from schedlang.measurement.disturbance import CoreUse
@@ -77,8 +78,7 @@ class Ending:
 
     def to_json(self) -> str:
         """Return it as one line of text."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return json.dumps(fields | {"finals": list(self.finals.items())})
+        return json.dumps(encode(self))
 
     def covers(self, trials: int | None, seconds: float | None, *, finals: bool) -> bool:
         """Whether a call with these budgets has nothing left to do."""
@@ -93,13 +93,8 @@ class Ending:
     def from_json(text: str) -> Ending:
         """Read the text of ``to_json``; DatabaseError for any other text."""
         try:
-            stored = json.loads(text)
-            finals = {int(rank): [float(s) for s in samples] for rank, samples in stored["finals"]}
-            culprits = [(str(name), int(count)) for name, count in stored["culprits"]]
-            ids = [_as_id(number) for number in stored["records"]]
-            ending = Ending(**(stored | {"records": ids, "finals": finals, "culprits": culprits}))
-            _check_types(ending)
-            _ = ending.use_of_cores
+            ending = decode(Ending, json.loads(text))
+            _check(ending)
             return ending
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise DatabaseError(
@@ -108,47 +103,9 @@ class Ending:
             ) from error
 
 
-def _as_id(number: object) -> int:
-    if type(number) is not int:
-        raise TypeError(f"records has a {type(number).__name__}")
-    return number
-
-
-def _check_types(ending: Ending) -> None:
-    """TypeError for a field with a value of another type, ValueError for one that cannot be."""
-    number, whole = (int, float), (int, type(None))
-    wanted: dict[str, tuple[type, ...]] = {
-        "finished": (str,),
-        "exhausted": (bool,),
-        "limit": (int, float, type(None)),
-        "reference": number,
-        "seconds": number,
-        "rejected": (dict,),
-        "winner": whole,
-        "runner_up": whole,
-        "trace": (str,),
-        "split": (dict,),
-        "unscheduled": whole,
-        "complete": (bool,),
-        "held": (bool,),
-        "unreached": (list, tuple),
-        "trials": whole,
-        "stopped": (str,),
-        "space": (list, tuple),
-        "interrupted": (bool,),
-        "at_fault": (str,),
-        "core_use": (list, tuple),
-        "beside": (str,),
-    }
-    for name, kinds in wanted.items():
-        if not isinstance(getattr(ending, name), kinds):
-            raise TypeError(f"{name} is a {type(getattr(ending, name)).__name__}")
-    for name in ("rejected", "split"):
-        if not all(isinstance(one, number) for one in getattr(ending, name).values()):
-            raise TypeError(f"{name} has numbers")
-    for name in ("unreached", "space"):
-        if not all(isinstance(one, str) for one in getattr(ending, name)):
-            raise TypeError(f"{name} has texts")
+def _check(ending: Ending) -> None:
+    """ValueError for values that cannot be."""
+    _ = ending.use_of_cores
     check_samples(sample for samples in ending.finals.values() for sample in samples)
     if not all(ending.finals.values()):
         raise ValueError("finals have samples")

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Protocol
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -29,10 +28,29 @@ from schedlang.targets.measure.contention import CoreWatch
 from schedlang.terminal import LOGGER
 from schedlang.tuning.session.screen import Screen, Snapshot, html_of
 
+# -- What a run tells about itself while it goes --------------------------------------------------
+
+
+class Progress:
+    """Is told of each measurement, and of what the run does; shows nothing by itself."""
+
+    def update(self, measurement: Measurement, search: Strategy) -> None:
+        """Count one measurement of a candidate of ``search``."""
+
+    def enter(self, phase: str) -> None:
+        """Take what the run does now: ``"exploring"``."""
+
+    def compare_with(self, latency: float, *, complete: bool) -> None:
+        """Take the latency of the unscheduled program, in seconds; not ``complete``, a bound."""
+
+    def split(self, seconds: Mapping[str, float]) -> None:
+        """Take the seconds that went into each part of the run, as ``TuneResult.time_split``."""
+
+
 # -- The live view --------------------------------------------------------------------------------
 
 
-class LiveView(Screen):
+class LiveView(Screen, Progress):
     """A few live lines on a terminal or in a notebook, and a line now and then in a log.
 
     Where the output is neither, the lines go to standard error if ``show`` is True. The logger
@@ -183,25 +201,6 @@ class LiveView(Screen):
             each = (now - self._first) / (done - 1)
             left = min(left, each * max(self._limit - self._trials, 0))
         return max(left, 0.0) if math.isfinite(left) else None
-
-
-# -- What a run tells about itself while it goes --------------------------------------------------
-
-
-class Progress(Protocol):
-    """Is told of each measurement, and of what the run does."""
-
-    def update(self, measurement: Measurement, search: Strategy) -> None:
-        """Count one measurement of a candidate of ``search``."""
-
-    def enter(self, phase: str) -> None:
-        """Say what the run does now: ``"exploring"``."""
-
-    def compare_with(self, latency: float, *, complete: bool) -> None:
-        """Take the latency of the unscheduled program, in seconds; not ``complete``, a bound."""
-
-    def split(self, seconds: Mapping[str, float]) -> None:
-        """Take the seconds that went into each part of the run, as ``TuneResult.time_split``."""
 
 
 # -- A run on a terminal: a few lines that change -------------------------------------------------

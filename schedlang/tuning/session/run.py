@@ -19,7 +19,6 @@ from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
 from schedlang.targets.measure.contention import CoreWatch
-from schedlang.tuning.arguments import checked_proposals
 from schedlang.tuning.budget import Budget, FinalsPlan, OutOfTime, Pace, describe_trials, within
 from schedlang.tuning.failures import first_fault
 from schedlang.tuning.records import as_record, finals_entries
@@ -27,6 +26,7 @@ from schedlang.tuning.session.callbacks import Watch
 from schedlang.tuning.session.live_view import Progress
 from schedlang.tuning.session.recorder import RunRecorder, Unscheduled, share
 from schedlang.tuning.session.resume import RunState, new_run
+from schedlang.tuning.tasks import checked_proposals
 
 FINALS_SECONDS = 5.0
 """Planned seconds of the finals' samples."""

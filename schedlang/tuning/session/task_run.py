@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from schedlang.database import Record
 from schedlang.database.programs import put_program
-from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement.measurer import DEFAULT_ID
-from schedlang.search import MakeStrategy, Proposal, Strategy
-from schedlang.spaces.space import Space
-from schedlang.tuning.arguments import search_identity
+from schedlang.search import Proposal, Strategy
 from schedlang.tuning.budget import batch_for, before_the_end
 from schedlang.tuning.identity import identity
 from schedlang.tuning.kernels.warm_start import WarmStart
@@ -24,7 +20,6 @@ from schedlang.tuning.measuring import describe_problem
 from schedlang.tuning.options import identifying
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.session.call import Call
 from schedlang.tuning.session.callbacks import Watch
 from schedlang.tuning.session.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.session.ending import Ending
@@ -38,33 +33,8 @@ from schedlang.tuning.session.resume import (
     resume,
 )
 from schedlang.tuning.session.run import FINALS_SECONDS, TuningRun
-from schedlang.workloads.workload import Workload
-
-
-@dataclass(frozen=True)
-class TunedTask:
-    """What a session tunes.
-
-    Attributes
-    ----------
-    workload, space: what to search.
-    search: as it was given, for the identity of the run.
-    make_strategy: makes the search.
-    first: returns traces that the search starts from.
-    default: returns what the program runs with when it is not tuned, which then takes part in the
-        finals; None leaves it to the search.
-    identifying: values of options that identify the run, besides those of the session.
-    seed: of the search, where it is not the session's.
-    """
-
-    workload: Workload
-    space: Space
-    search: str | MakeStrategy | Strategy
-    make_strategy: Callable[[], Strategy]
-    first: Callable[[], Sequence[Trace]] = tuple
-    default: Callable[[], Schedule] | None = None
-    identifying: Mapping[str, Any] = field(default_factory=dict)
-    seed: int | None = None
+from schedlang.tuning.session.session import Call
+from schedlang.tuning.tasks import TunedTask, search_identity
 
 
 @dataclass(frozen=True)

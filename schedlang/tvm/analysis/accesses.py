@@ -18,7 +18,7 @@ from tvm.sym import Analyzer
 
 from schedlang.tvm.analysis.blocks import moved_variables
 from schedlang.tvm.schedule import TVMSchedule, get_realize, get_statement
-from schedlang.tvm.statements import axes_of, regions_of
+from schedlang.tvm.statements import axes_of, conjuncts_of, regions_of
 from schedlang.tvm.values import (
     choice_of,
     constant,
@@ -295,20 +295,14 @@ def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
     """Return (index, divisor) of each condition ``floormod(index, divisor) == constant``."""
     found: list[tuple[Any, int]] = []
 
-    def note_all(condition: Any) -> None:
-        if isinstance(condition, tirx.And):
-            note_all(condition.a)
-            note_all(condition.b)
-        elif isinstance(condition, tirx.EQ):
-            for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
+    conditions = [one for one, otherwise in _branches(sch, block) if _is_zero(otherwise)]
+    for part in (part for condition in conditions for part in conjuncts_of(condition)):
+        if isinstance(part, tirx.EQ):
+            for side, other in ((part.a, part.b), (part.b, part.a)):
                 if isinstance(side, tirx.FloorMod) and isinstance(other, tirx.IntImm):
                     divisor = extent_of(side.b)
                     if divisor > 1:
                         found.append((side.a, divisor))
-
-    for condition, otherwise in _branches(sch, block):
-        if _is_zero(otherwise):
-            note_all(condition)
     return found
 
 

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
@@ -30,7 +29,13 @@ from schedlang.tvm.schedule import (
     get_statement,
     scope_of,
 )
-from schedlang.tvm.statements import is_reduced, is_spatial, parts_of, sequence_of
+from schedlang.tvm.statements import (
+    is_reduced,
+    is_spatial,
+    operand_beside,
+    parts_of,
+    sequence_of,
+)
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 _flags_of = _ffi_api.ScheduleStateGetCachedFlags
@@ -123,17 +128,11 @@ def adds_up(sch: TVMSchedule, block: Any) -> bool:
     store = stmt.body
     if stmt.init is not None or not isinstance(store, tirx.BufferStore):
         return False
-    value = store.value
-    if not isinstance(value, tirx.Add | tirx.Mul | tirx.Min | tirx.Max):
-        return False
     reduced = [axis.var for axis in stmt.iter_vars if not is_spatial(axis)]
     if any(mentions(index, reduced) for index in store.indices):
         return False
-    for own, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
-            same = all(map(structural_equal, own.indices, store.indices))
-            return same and _count_uses(other, store.buffer) == 0
-    return False
+    other = operand_beside(store, (tirx.Add, tirx.Mul, tirx.Min, tirx.Max))
+    return other is not None and _count_uses(other, store.buffer) == 0
 
 
 def is_only_writer(sch: TVMSchedule, block: Any) -> bool:

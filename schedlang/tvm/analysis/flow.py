@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any
 
@@ -18,7 +18,14 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx import PrimFunc
 
 from schedlang.tvm.program import MAIN
-from schedlang.tvm.statements import BufferDefinitions, is_reduced, nests_of, parts_of
+from schedlang.tvm.statements import (
+    BufferDefinitions,
+    Place,
+    decided_by,
+    is_reduced,
+    nests_of,
+    table_of,
+)
 from schedlang.tvm.values import (
     BINARY_AND_BITS,
     COMPARISONS,
@@ -271,8 +278,9 @@ class Stores(BufferDefinitions):
         super().__init__()
         self.stores: list[Store] = []
         self.lengths: list[Any] = []
-        for statement in nests_of(func):
-            self._statement(statement, Store(None, (), None))
+        for nest in nests_of(func):
+            for stmt, place in table_of(nest):
+                self._note_statement(stmt, place)
 
     def of(self, buffer: Any) -> list[Store]:
         """Return the stores to one tensor."""
@@ -299,43 +307,36 @@ class Stores(BufferDefinitions):
                 pending += new
         return seen
 
-    def _statement(self, stmt: Any, around: Store) -> None:
-        """Collect below ``stmt``; ``around`` holds the conditions and blocks around it."""
+    def _note_statement(self, stmt: Any, place: Place) -> None:
         if isinstance(stmt, tirx.For):
-            self.lengths += [stmt.min, stmt.extent]
-            around = _under(around, stmt.min, stmt.extent)
-        elif isinstance(stmt, tirx.While | tirx.IfThenElse):
-            if isinstance(stmt, tirx.While):
-                self.lengths.append(stmt.condition)
-            around = _under(around, stmt.condition)
+            self.lengths += decided_by(stmt)
+        elif isinstance(stmt, tirx.While):
+            self.lengths.append(stmt.condition)
         elif isinstance(stmt, SBlockRealize):
             self.note(stmt.block)
-            around = _under(around, stmt.predicate, *stmt.iter_values)
-            around = replace(around, blocks=(*around.blocks, stmt.block))
         elif isinstance(stmt, tirx.BufferStore):
-            buffer, indices = self.tensor(stmt.buffer), tuple(stmt.indices)
-            self.stores.append(replace(around, buffer=buffer, indices=indices, value=stmt.value))
+            self._add(stmt.buffer, stmt.value, place, indices=tuple(stmt.indices))
         elif isinstance(stmt, tirx.Bind):
             self.bound[stmt.var] = stmt.value
-        elif isinstance(stmt, tirx.Evaluate):
-            self._call(stmt.value, around)
-        for part in parts_of(stmt):
-            self._statement(part, around)
+        elif isinstance(stmt, tirx.Evaluate) and place.blocks:
+            # A call may read what its block reads, and write what it writes.
+            mentioned = frozenset(map(self.tensor, _buffers(stmt.value)))
+            block = place.blocks[-1]
+            read = mentioned | {self.tensor(region.source) for region in block.reads}
+            for region in block.writes:
+                self._add(region.source, stmt.value, place, read=read)
 
-    def _call(self, call: Any, around: Store) -> None:
-        """Note a call, which may read what its block reads, and write what it writes."""
-        if not around.blocks:
-            return
-        block = around.blocks[-1]
-        mentioned = frozenset(map(self.tensor, _buffers(call)))
-        read = mentioned | {self.tensor(region.source) for region in block.reads}
-        for region in block.writes:
-            buffer = self.tensor(region.source)
-            self.stores.append(replace(around, buffer=buffer, value=call, read=read))
-
-
-def _under(around: Store, *conditions: Any) -> Store:
-    return replace(around, conditions=(*around.conditions, *conditions))
+    def _add(
+        self,
+        buffer: Any,
+        value: Any,
+        place: Place,
+        *,
+        indices: tuple[Any, ...] = (),
+        read: frozenset[Any] = frozenset(),
+    ) -> None:
+        tensor = self.tensor(buffer)
+        self.stores.append(Store(tensor, indices, value, place.deciding, place.blocks, read))
 
 
 def _buffers(expression: Any) -> Iterator[Any]:

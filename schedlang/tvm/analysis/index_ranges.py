@@ -19,7 +19,7 @@ from tvm_ffi import WalkResult, structural_map, structural_walk
 
 from schedlang.tvm.analysis.inverse_bounds import Bounds, InverseBounds, NoBounds
 from schedlang.tvm.program import MAIN
-from schedlang.tvm.statements import BufferDefinitions, bindings_of, parts_of
+from schedlang.tvm.statements import BufferDefinitions, bindings_of, table_of
 from schedlang.tvm.values import (
     DIVISIONS,
     choice_of,
@@ -75,7 +75,8 @@ def integer_uses(mod: IRModule) -> IntegerUses:
     if not any(isinstance(var.ty, tirx.BufferType) and is_integer(var) for var in func.params):
         return IntegerUses({}, frozenset(), frozenset())
     collector = Needs()
-    collector.statement(func.body, guarded=False)
+    for stmt, place in table_of(func.body):
+        collector.note_statement(stmt, guarded=place.is_guarded)
     return _UseReader(collector, list(func.params)).read()
 
 
@@ -236,14 +237,14 @@ class Needs(BufferDefinitions):
         self.stores: dict[Any, list[Any]] = {}
         self.open: dict[Any, tuple[Any, Any]] = {}
 
-    def statement(self, stmt: Any, *, guarded: bool) -> None:
+    def note_statement(self, stmt: Any, *, guarded: bool) -> None:
+        """Note what a statement says, but not those inside it; these have to follow."""
         if isinstance(stmt, tirx.For):
             self._loop(stmt, guarded)
         elif isinstance(stmt, SBlockRealize):
             self._block(stmt, guarded)
         elif isinstance(stmt, tirx.IfThenElse | tirx.While):
             self._expression(stmt.condition, guarded)
-            self._statements(stmt, guarded=True)
         elif isinstance(stmt, tirx.BufferStore):
             self._access(stmt.buffer, stmt.indices, guarded)
             self._expression(stmt.value, guarded)
@@ -253,12 +254,6 @@ class Needs(BufferDefinitions):
             self.bound[stmt.var] = stmt.value
         elif isinstance(stmt, tirx.Evaluate):
             self._expression(stmt.value, guarded)
-        else:
-            self._statements(stmt, guarded=guarded)
-
-    def _statements(self, around: Any, *, guarded: bool) -> None:
-        for part in parts_of(around):
-            self.statement(part, guarded=guarded)
 
     def _loop(self, loop: Any, guarded: bool) -> None:
         self._expression(loop.min, guarded)
@@ -268,7 +263,6 @@ class Needs(BufferDefinitions):
             self.open[loop.loop_var] = (low, low + extent - 1)
         else:
             self._range(loop.loop_var, low, extent)
-        self._statements(loop, guarded=guarded)
 
     def _block(self, realize: Any, guarded: bool) -> None:
         block = realize.block
@@ -282,7 +276,6 @@ class Needs(BufferDefinitions):
         for match in block.match_buffers:
             for dom, size in zip(match.source.region, match.source.source.ty.shape, strict=True):
                 self._within(dom.min, size - dom.extent + 1, guarded)
-        self._statements(block, guarded=guarded)
 
     def _expression(self, expression: Any, guarded: bool) -> None:
         """Note the indices and divisors in an expression."""

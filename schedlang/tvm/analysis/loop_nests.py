@@ -6,16 +6,16 @@ variables; what is none is approximated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
 
 from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_realize, get_statement
-from schedlang.tvm.statements import bindings_of, parts_of
+from schedlang.tvm.statements import Place, bindings_of, table_of
 from schedlang.tvm.values import (
     IF_THEN_ELSE,
     called,
@@ -91,80 +91,75 @@ class Statement:
 
 def statements(func: tirx.PrimFunc) -> list[Statement]:
     """Return the statements of a program in order."""
-    return list(_StatementReader(func).read(func.body, (), {}, ()))
+    return _StatementReader(func).read(func.body, Place())
 
 
 def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
     """Return the statement of a block with the loops around it; None if it has several or none."""
-    loops: tuple[NestLoop, ...] = ()
-    steps: dict[Any, Steps] = {}
-    for loop in get_loops(sch, block):
-        loops = _enter(get_statement(sch, loop), loops, steps, len(loops))
+    loops = [get_statement(sch, loop) for loop in get_loops(sch, block)]
     reader = _StatementReader(get_module(sch)["main"])
-    found = list(reader.read(get_realize(sch, block), loops, steps, ()))
+    found = reader.read(get_realize(sch, block), Place.in_loops(loops))
     return found[0] if len(found) == 1 else None
 
 
-def _enter(
-    loop: Any, loops: tuple[NestLoop, ...], steps: dict[Any, Steps], number: int
-) -> tuple[NestLoop, ...]:
-    """Return the loops around the body of a loop; ``steps`` learns its variable."""
-    extent = extent_of(loop.extent, 1)
-    steps[loop.loop_var] = {len(loops): 1.0} if extent > 1 else {}
-    return (*loops, NestLoop(number, extent, _KINDS.get(int(loop.kind), "serial")))
+class _Nest(NamedTuple):
+    """The loops around a statement, their extents, and the loops that each guard depends on."""
+
+    loops: tuple[NestLoop, ...]
+    extents: list[int]
+    guards: tuple[frozenset[int], ...]
 
 
 class _StatementReader:
     def __init__(self, func: tirx.PrimFunc) -> None:
         self._parameters = set(func.params)
         self._buffers: dict[Any, int] = {}
-        self._count = 0
+        self._steps: dict[Any, Steps] = {}
+        self._nests: dict[Place, _Nest] = {}
 
-    def read(
-        self,
-        stmt: Any,
-        loops: tuple[NestLoop, ...],
-        steps: dict[Any, Steps],
-        guards: tuple[frozenset[int], ...],
-    ) -> Iterator[Statement]:
-        if isinstance(stmt, tirx.For):
-            inner = dict(steps)
-            self._count += 1
-            yield from self.read(stmt.body, _enter(stmt, loops, inner, self._count), inner, guards)
-        elif isinstance(stmt, SBlockRealize):
-            extents = [loop.extent for loop in loops]
-            bound = {axis.var: steps_of(v, steps, extents) for axis, v in bindings_of(stmt)}
-            if not isinstance(stmt.predicate, tirx.IntImm):
-                guards = (*guards, frozenset(loops_of([stmt.predicate], steps, extents)))
-            yield from self._read_parts(stmt, loops, {**steps, **bound}, guards)
-        elif isinstance(stmt, tirx.Bind):
-            steps[stmt.var] = steps_of(stmt.value, steps, [loop.extent for loop in loops])
-        elif isinstance(stmt, tirx.BufferStore):
-            yield self._statement(stmt, loops, steps, guards)
-        else:
-            if isinstance(stmt, tirx.IfThenElse):
-                extents = [loop.extent for loop in loops]
-                guards = (*guards, frozenset(loops_of([stmt.condition], steps, extents)))
-            yield from self._read_parts(stmt, loops, steps, guards)
+    def read(self, stmt: Any, place: Place) -> list[Statement]:
+        """Return the statements in one that is at a place."""
+        found = []
+        for one, inside in table_of(stmt, place):
+            nest = self._nest(inside)
+            if isinstance(one, tirx.BufferStore):
+                found.append(self._statement(one, nest))
+            elif isinstance(one, SBlockRealize):
+                bound = {
+                    axis.var: steps_of(value, self._steps, nest.extents)
+                    for axis, value in bindings_of(one)
+                }
+                self._steps.update(bound)
+            elif isinstance(one, tirx.Bind):
+                self._steps[one.var] = steps_of(one.value, self._steps, nest.extents)
+        return found
 
-    def _read_parts(
-        self,
-        stmt: Any,
-        loops: tuple[NestLoop, ...],
-        steps: dict[Any, Steps],
-        guards: tuple[frozenset[int], ...],
-    ) -> Iterator[Statement]:
-        for part in parts_of(stmt):
-            yield from self.read(part, loops, steps, guards)
+    def _nest(self, place: Place) -> _Nest:
+        """Return the loops and guards of a place, whose variables have steps from then on."""
+        found = self._nests.get(place)
+        if found is None:
+            found = self._nests[place] = self._entered(place)
+        return found
 
-    def _statement(
-        self,
-        stmt: Any,
-        loops: tuple[NestLoop, ...],
-        steps: Mapping[Any, Steps],
-        guards: tuple[frozenset[int], ...],
-    ) -> Statement:
-        value = _Value([loop.extent for loop in loops], steps)
+    def _entered(self, place: Place) -> _Nest:
+        if place.outer is None:
+            return _Nest((), [], ())
+        own, outer = place.around[-1], self._nest(place.outer)
+        if isinstance(own, tirx.For):
+            extent = extent_of(own.extent, 1)
+            self._steps[own.loop_var] = {len(outer.loops): 1.0} if extent > 1 else {}
+            loop = NestLoop(len(self._nests), extent, _KINDS.get(int(own.kind), "serial"))
+            return _Nest((*outer.loops, loop), [*outer.extents, extent], outer.guards)
+        condition = own.predicate if isinstance(own, SBlockRealize) else own.condition
+        if isinstance(own, tirx.While) or (
+            isinstance(own, SBlockRealize) and isinstance(condition, tirx.IntImm)
+        ):
+            return outer
+        moved = frozenset(loops_of([condition], self._steps, outer.extents))
+        return outer._replace(guards=(*outer.guards, moved))
+
+    def _statement(self, stmt: Any, nest: _Nest) -> Statement:
+        value = _Value(nest.extents, self._steps)
         value.read(stmt.value)
         for index in stmt.indices:
             value.read_index(index)
@@ -172,9 +167,8 @@ class _StatementReader:
             self._access(load.source, load.indices, value, stores=False) for load in value.loads
         ]
         found.append(self._access(stmt.buffer, stmt.indices, value, stores=True))
-        return Statement(
-            loops, value.operations, value.calls, (*guards, *value.guards), tuple(found)
-        )
+        guards = (*nest.guards, *value.guards)
+        return Statement(nest.loops, value.operations, value.calls, guards, tuple(found))
 
     def _access(self, buffer: Any, indices: Any, value: _Value, *, stores: bool) -> NestAccess:
         size = 1.0

@@ -26,6 +26,7 @@ from schedlang.tvm.statements import (
     is_spatial,
     nests_of,
     parts_of,
+    regions_in,
     sequence,
 )
 from schedlang.tvm.values import (
@@ -72,13 +73,17 @@ def window_of(mod: IRModule, steps: float) -> IRModule | None:
 def _windowed(mod: IRModule, steps: float) -> IRModule | None:
     func = mod[MAIN]
     nests = _nests(func)
-    uses = [_Uses.of(nest) for nest in nests]
+    read, written = (
+        [frozenset(regions_in(nest, role)) for nest in nests] for role in ("read", "write")
+    )
     outputs = set(func.params)
     free = [
         place
-        for place, used in enumerate(uses)
-        if used.written & outputs
-        and not any(used.written & (other.read | other.written) for other in _others(uses, place))
+        for place, own in enumerate(written)
+        if own & outputs
+        and not any(
+            own & (read[other] | written[other]) for other in range(len(nests)) if other != place
+        )
     ]
     left = steps - sum(_cost(nest) for place, nest in enumerate(nests) if place not in free)
     if not free or left <= 0:
@@ -88,26 +93,6 @@ def _windowed(mod: IRModule, steps: float) -> IRModule | None:
     if sum(map(_cost, nests)) > steps:
         return None
     return as_main(with_root_body(func, sequence(nests)))
-
-
-@dataclass(frozen=True)
-class _Uses:
-    """The buffers that the blocks of a nest read and write."""
-
-    read: frozenset[Any]
-    written: frozenset[Any]
-
-    @classmethod
-    def of(cls, nest: Any) -> _Uses:
-        blocks = found_in(nest, SBlock)
-        return cls(
-            frozenset(region.source for block in blocks for region in block.reads),
-            frozenset(region.source for block in blocks for region in block.writes),
-        )
-
-
-def _others(uses: list[_Uses], place: int) -> list[_Uses]:
-    return uses[:place] + uses[place + 1 :]
 
 
 def _nests(func: tirx.PrimFunc) -> list[Any]:

@@ -31,7 +31,7 @@ from schedlang.tvm.schedule import (
     scope_of,
 )
 from schedlang.tvm.schedule.forms import may_decompose_padding
-from schedlang.tvm.statements import is_reduced
+from schedlang.tvm.statements import is_reduced, operand_beside
 from schedlang.tvm.values import (
     BINARY,
     constant,
@@ -318,14 +318,7 @@ def is_zero(init: Any) -> bool:
 
 def added_term(store: Any) -> Any | None:
     """Return ``x`` of ``C[i] = C[i] + x``; None for another statement."""
-    value = store.value
-    if not isinstance(value, tirx.Add):
-        return None
-    for own, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
-            same = all(a.same_as(b) for a, b in zip(own.indices, store.indices, strict=True))
-            return other if same else None
-    return None
+    return operand_beside(store, tirx.Add, lambda one, other: one.same_as(other))
 
 
 def _is_product_of_loads(expr: Any, loads: list[Any]) -> bool:

@@ -1,7 +1,7 @@
 """Whether loops whose iterations run at the same time may race, and so change the results.
 
 Iterations race where one stores to an element that another one accesses. A race is disproved by the
-indices (``disjoint``), by enumerating all accesses (``enumeration``), or if all iterations store
+indices (``disjoint``), by enumerating all accesses (``counted_apart``), or if all iterations store
 the same value to an element. A program is determined if it gives the same results in every call,
 whatever its threads do.
 """
@@ -18,11 +18,10 @@ from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLoc
 from tvm_ffi import structural_equal
 
 from schedlang.tvm.analysis.disjoint import Apart
-from schedlang.tvm.analysis.enumeration import counted_apart
-from schedlang.tvm.analysis.loop_accesses import ElementAccess, LoopAccesses
+from schedlang.tvm.analysis.loop_accesses import ElementAccess, LoopAccesses, counted_apart
 from schedlang.tvm.program import MAIN, as_main, with_root_body
 from schedlang.tvm.schedule.last_tiles import with_dense_tiles
-from schedlang.tvm.statements import changed_loop, nests_of, sequence
+from schedlang.tvm.statements import changed_loop, nests_of, operand_beside, sequence
 from schedlang.tvm.values import constant, found_in, impure_calls, operands_of
 
 # -- Why the iterations of a concurrent loop may race ---------------------------------------------
@@ -166,7 +165,7 @@ def _stores_the_same(
             and all(structural_equal(value, one.store.value) for one in stores)
         )
     if loads:
-        value = _beside(first) if len(loads) == 1 else None
+        value = operand_beside(first, (tirx.Min, tirx.Max)) if len(loads) == 1 else None
     return value is not None and _follows(program, outside, value, list(first.indices))
 
 
@@ -194,17 +193,6 @@ def _follows(
     if not parts and not isinstance(value, tirx.IntImm | tirx.FloatImm | StringImm):
         return False
     return all(_follows(program, outside, part, places) for part in parts)
-
-
-def _beside(store: Any) -> Any | None:
-    """Return the other operand of a maximum or minimum with the stored element; None for others."""
-    value = store.value
-    if isinstance(value, tirx.Min | tirx.Max):
-        for old, other in ((value.a, value.b), (value.b, value.a)):
-            if isinstance(old, TensorLoad) and old.source.same_as(store.buffer):
-                same = all(map(structural_equal, old.indices[:], store.indices[:]))
-                return other if same else None
-    return None
 
 
 # -- Whether a program gives the same results in every call ---------------------------------------

@@ -19,7 +19,7 @@ from tvm_ffi import structural_equal
 
 from schedlang.tvm.analysis.first_writes import is_read_first, is_written_first
 from schedlang.tvm.program import allocated_buffers, block_realizes, stated_outputs
-from schedlang.tvm.statements import Regions, nests_of, parts_of, statements_in
+from schedlang.tvm.statements import Place, Regions, nests_of, statements_in, table_of
 from schedlang.tvm.values import constant, found_in, is_floating, loads_of
 
 
@@ -117,18 +117,20 @@ def _same_place(block: Any, one: Any, other: Any) -> bool:
 def _stored_always(stmt: Any, regions: Regions, *, once: bool) -> dict[Any, list[Any]]:
     """Return where a statement stores whatever holds; None for a place that loops decide."""
     found: dict[Any, list[Any]] = {}
-    if isinstance(stmt, tirx.BufferStore):
-        found[regions.tensor(stmt.buffer)] = [stmt.indices if once else None]
-    elif isinstance(stmt, tirx.Evaluate):
-        mentioned = found_in(stmt.value, tirx.Var)
-        buffers = [it for it in mentioned if isinstance(it.ty, tirx.BufferType)]
-        found = {regions.tensor(it): [None] for it in buffers}
-    elif not isinstance(stmt, tirx.IfThenElse | tirx.While):
-        once = once and not isinstance(stmt, tirx.For | SBlockRealize)
-        for part in parts_of(stmt):
-            for tensor, places in _stored_always(part, regions, once=once).items():
-                found.setdefault(tensor, []).extend(places)
+    for inner, place in table_of(stmt):
+        if any(isinstance(one, tirx.IfThenElse | tirx.While) for one in place.around):
+            continue
+        if isinstance(inner, tirx.BufferStore):
+            at = inner.indices if once and not place.around else None
+            found.setdefault(regions.tensor(inner.buffer), []).append(at)
+        elif isinstance(inner, tirx.Evaluate):
+            for buffer in _buffers_in(inner.value):
+                found.setdefault(regions.tensor(buffer), []).append(None)
     return found
+
+
+def _buffers_in(expression: Any) -> list[Any]:
+    return [it for it in found_in(expression, tirx.Var) if isinstance(it.ty, tirx.BufferType)]
 
 
 def _has_inner_block(node: SBlockRealize) -> bool:
@@ -175,6 +177,13 @@ def uninitialised_results(func: PrimFunc) -> list[tuple[str, str, str]]:
     return _UnwrittenSearch(func, set(intermediate)).results() if intermediate else []
 
 
+def _always_enters(stmt: Any) -> bool:
+    """Return whether what is inside a statement runs at least once, whatever the data are."""
+    if isinstance(stmt, tirx.For):
+        return (constant(stmt.extent) or 0) > 0
+    return isinstance(stmt, SBlockRealize) and constant(stmt.predicate) == 1
+
+
 class _UnwrittenSearch:
     def __init__(self, func: PrimFunc, intermediate: set[Any]) -> None:
         self._parameters = set(func.params)
@@ -188,7 +197,8 @@ class _UnwrittenSearch:
     def results(self) -> list[tuple[str, str, str]]:
         for nest in self._nests:
             before = len(self._stored)
-            self._collect(nest, "root", always=True)
+            for stmt, place in table_of(nest):
+                self._collect(stmt, place)
             if not self._understood:
                 return []
             self._remove_initialised()
@@ -197,28 +207,22 @@ class _UnwrittenSearch:
                     self._found.setdefault(store.tensor, []).append(self._result(store))
         return [found[0] for found in self._found.values() if found[0] and all(found)]
 
-    def _collect(self, stmt: Any, block: str, *, always: bool) -> None:
+    def _collect(self, stmt: Any, place: Place) -> None:
         if not isinstance(stmt, _UNDERSTOOD):
             self._understood = False
         elif isinstance(stmt, tirx.BufferStore):
+            block = str(place.blocks[-1].name_hint) if place.blocks else "root"
+            always = all(map(_always_enters, place.around))
             tensor = self._regions.tensor(stmt.buffer)
             self._stored.append(_StoredElements(block, tensor, stmt.value, always))
         elif isinstance(stmt, tirx.Evaluate):
             self._called(stmt.value)
         elif isinstance(stmt, SBlockRealize):
             self._regions.note(stmt.block)
-            block = str(stmt.block.name_hint)
-            always = always and constant(stmt.predicate) == 1
-        elif isinstance(stmt, tirx.For):
-            always = always and (constant(stmt.extent) or 0) > 0
-        elif isinstance(stmt, tirx.IfThenElse | tirx.While):
-            always = False
-        for part in parts_of(stmt):
-            self._collect(part, block, always=always)
 
     def _called(self, call: Any) -> None:
         """Note that a call may have written what it mentions; one of others, anything."""
-        mentioned = [it for it in found_in(call, tirx.Var) if isinstance(it.ty, tirx.BufferType)]
+        mentioned = _buffers_in(call)
         if not mentioned and constant(call) is None:
             self._understood = False
         for tensor in map(self._regions.tensor, mentioned):

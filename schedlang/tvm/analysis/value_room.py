@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,9 @@ from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
 
 from schedlang.tvm.analysis.characters import jumps
+from schedlang.tvm.analysis.intervals import MONOTONE, ValueInterval, range_of_type
 from schedlang.tvm.program import MAIN, block_realizes
-from schedlang.tvm.statements import Regions, is_reduced, parts_of, reduces
+from schedlang.tvm.statements import Place, Regions, is_reduced, reduces, table_of
 from schedlang.tvm.values import (
     called,
     choice_of,
@@ -26,8 +27,8 @@ from schedlang.tvm.values import (
     loads_of,
 )
 
-_Bounds = tuple[int, int]
-
+Rows = Sequence[tuple[Any, Place]]
+"""The table of a program's statements: ``table_of``."""
 _CHECKED_BITS = 32
 # Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
 _TRIED = (64, 63, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
@@ -41,8 +42,8 @@ _BITS_BESIDE = 16
 _NEAR = ("floor", "ceil", "trunc", "round", "nearbyint", "abs", "fabs", "likely")
 # What is not known of a number: a loop variable, or a number that was rounded to an integer.
 _UNKNOWN = 1 << 16
-_ANY = (-_UNKNOWN, _UNKNOWN)
-_ENDLESS = (-(1 << 1100), 1 << 1100)
+_ANY = ValueInterval(-_UNKNOWN, _UNKNOWN)
+_ENDLESS = ValueInterval(-(1 << 1100), 1 << 1100)
 _DIVISIONS = (tirx.Div, tirx.FloorDiv)
 _REMAINDERS = (tirx.Mod, tirx.FloorMod)
 _EXTREMA = (tirx.Min, tirx.Max)
@@ -89,8 +90,9 @@ def value_room(mod: IRModule) -> ValueRoom:
     func = mod[MAIN]
     casts = list(_open_casts(func.body))
     narrow = any(_bits(cast) < _CHECKED_BITS for cast in casts)
-    bits = _integer_bits(func)
-    each, alone = _single_bits(func, bits) if bits else ({}, {})
+    rows = table_of(func.body)
+    bits = _integer_bits(func, rows)
+    each, alone = _single_bits(func, rows, bits) if bits else ({}, {})
     return ValueRoom(bits, not narrow, not casts, not _finds_places(func), each, alone)
 
 
@@ -107,7 +109,7 @@ def has_room_beyond(mod: IRModule) -> bool:
     if any(has_loads(index) for access in accesses for index in access.indices):
         return False
     try:
-        _Reach(func).check(func.body, 1)
+        _Reach(func).check(table_of(func.body))
     except OverflowError:
         return False
     return True
@@ -136,11 +138,11 @@ def _finds_places(func: Any) -> bool:
     return any(len(node.block.writes) > 1 and reduces(node.block) for node in block_realizes(func))
 
 
-def _integer_bits(func: Any) -> int:
+def _integer_bits(func: Any, rows: Rows) -> int:
     if found_in(func.body, tirx.While):
         return 0
     places = _integer_places(func)
-    return next((bits for bits in _TRIED if _fits(func, dict.fromkeys(places, bits))), 0)
+    return next((bits for bits in _TRIED if _fits(func, rows, dict.fromkeys(places, bits))), 0)
 
 
 def _integer_places(func: Any) -> list[int]:
@@ -151,16 +153,16 @@ def _integer_places(func: Any) -> list[int]:
     ]
 
 
-def _fits(func: Any, bits: Mapping[int, int]) -> bool:
+def _fits(func: Any, rows: Rows, bits: Mapping[int, int]) -> bool:
     """Whether nothing overflows where arguments have magnitudes below two to these powers."""
     try:
-        _Magnitudes(func, bits).check(func.body, 1)
+        _Magnitudes(func, bits).check(rows)
     except OverflowError:
         return False
     return True
 
 
-def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
+def _single_bits(func: Any, rows: Rows, bits: int) -> tuple[dict[int, int], dict[int, int]]:
     """Return ``each`` and ``alone`` of a program that leaves all arguments ``bits`` bits."""
     places = _integer_places(func)
     common = dict.fromkeys(places, bits)
@@ -173,7 +175,8 @@ def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
         for found, others in ((each, common | each), (alone, small)):
             room = (common | each)[place]
             larger = (more for more in _TRIED if more > room)
-            most = next((more for more in larger if _fits(func, {**others, place: more})), None)
+            fitting = (more for more in larger if _fits(func, rows, {**others, place: more}))
+            most = next(fitting, None)
             if most is not None:
                 found[place] = most
     return each, alone
@@ -186,66 +189,54 @@ class _Magnitudes:
     """
 
     def __init__(self, func: Any, bits: Mapping[int, int]) -> None:
-        self._stored: dict[Any, _Bounds] = {}
+        self._stored: dict[Any, ValueInterval] = {}
         for place, most in bits.items():
-            limit = (1 << most) - 1
-            self._stored[func.params[place]] = _clipped((-limit, limit), func.params[place])
+            limit, var = (1 << most) - 1, func.params[place]
+            self._stored[var] = ValueInterval(-limit, limit).clipped(_ends(var))
         self._regions = Regions()
 
-    def check(self, stmt: Any, times: int) -> None:
-        """Raise OverflowError unless all fit; ``times`` is how often an element may be added to."""
-        if isinstance(stmt, tirx.For):
-            self.check(stmt.body, times * max(extent_of(stmt.extent, _UNKNOWN), 1))
-        elif isinstance(stmt, SBlockRealize):
-            block = stmt.block
-            self._regions.note(block)
-            if block.init is not None:
-                self.check(block.init, 1)
-            sums = math.prod(
-                extent_of(axis.dom.extent, _UNKNOWN) for axis in block.iter_vars if is_reduced(axis)
-            )
-            self.check(block.body, max(sums, 1))
-        elif isinstance(stmt, tirx.BufferStore):
-            self._store(self._regions.tensor(stmt.buffer), stmt.value, times)
-        else:
-            for part in parts_of(stmt):
-                self.check(part, times)
+    def check(self, rows: Rows) -> None:
+        """Raise OverflowError unless all that the statements of a program compute fits."""
+        for stmt, place in rows:
+            if isinstance(stmt, SBlockRealize):
+                self._regions.note(stmt.block)
+            elif isinstance(stmt, tirx.BufferStore):
+                self._store(self._regions.tensor(stmt.buffer), stmt.value, _times(place))
 
     def _store(self, buffer: Any, value: Any, times: int) -> None:
-        before = self._stored.get(buffer, (0, 0))
+        before = self._stored.get(buffer, ValueInterval(0, 0))
         stored = self._of(value)
         if not self._keeps(buffer):
             return
         again = any(self._regions.tensor(load.source).same_as(buffer) for load in loads_of(value))
-        low, high = _hull(before, stored)
+        bounds = before.joined(stored)
         if again and isinstance(value, tirx.Add | tirx.Sub):
-            low = before[0] + (low - before[0]) * times
-            high = before[1] + (high - before[1]) * times
+            low = before.low + (bounds.low - before.low) * times
+            bounds = ValueInterval(low, before.high + (bounds.high - before.high) * times)
         elif again and isinstance(value, tirx.Mul):
             raise OverflowError(str(value))
-        bounds = (low, high)
         self._stored[buffer] = _held(bounds, buffer, value) if is_integer(buffer) else bounds
 
     def _keeps(self, buffer: Any) -> bool:
         """Whether to bound the elements of a tensor."""
         return is_integer(buffer)
 
-    def _rounded(self, cast: Any) -> _Bounds:
+    def _rounded(self, cast: Any) -> ValueInterval:
         """Return the bounds of a floating-point number that is rounded to an integer."""
         return _wrapped(_ANY, cast)
 
-    def _bounds(self, buffer: Any) -> _Bounds:
+    def _bounds(self, buffer: Any) -> ValueInterval:
         """Return the bounds of the elements of a tensor."""
         return self._stored.get(buffer, _ends(buffer) if is_integer(buffer) else _ANY)
 
-    def _of(self, node: Any) -> _Bounds:
+    def _of(self, node: Any) -> ValueInterval:
         """Return the bounds of an expression."""
         bounds = self._unchecked(node)
         return _held(bounds, node, node) if is_integer(node) else bounds
 
-    def _unchecked(self, node: Any) -> _Bounds:
+    def _unchecked(self, node: Any) -> ValueInterval:
         if isinstance(node, tirx.IntImm):
-            return int(node.value), int(node.value)
+            return ValueInterval(int(node.value), int(node.value))
         if isinstance(node, TensorLoad):
             # Not the indices: they are within the tensors.
             return self._bounds(self._regions.tensor(node.source))
@@ -257,50 +248,44 @@ class _Magnitudes:
         choice = choice_of(node)
         if choice is not None:
             _, yes, no = map(self._of, choice)
-            return _hull(yes, no)
+            return yes.joined(no)
         if isinstance(node, Call):
             return self._call(node)
         parts = [self._of(getattr(node, name)) for name in "ab" if hasattr(node, name)]
         if dtype_of(node) == "bool":
-            return 0, 1
+            return ValueInterval(0, 1)
         if isinstance(node, _BITWISE):
-            bits = max(abs(end) for part in parts for end in part).bit_length()
-            return _clipped((-(1 << bits), (1 << bits) - 1), node)
+            bits = int(max(part.size for part in parts)).bit_length()
+            return ValueInterval(-(1 << bits), (1 << bits) - 1).clipped(_ends(node))
         if len(parts) != 2:
             return _ANY
-        (low, high), (least, most) = one, other = parts
-        if isinstance(node, tirx.Mul):
-            products = [low * least, low * most, high * least, high * most]
-            return min(products), max(products)
-        if isinstance(node, tirx.Add):
-            return low + least, high + most
-        if isinstance(node, tirx.Sub):
-            if dtype_of(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
+        one, other = parts
+        if isinstance(node, tirx.Sub) and dtype_of(node).startswith("uint"):
+            if _bits(node) >= _CHECKED_BITS:
                 raise OverflowError(str(node))
-            return low - most, high - least
+        operation = MONOTONE.get(type(node))
+        if operation is not None:
+            return operation(one, other)
         if isinstance(node, tirx.LShift | tirx.RShift):
-            if has_loads(node.b) or max(map(abs, other)) >= _bits(node):
+            if has_loads(node.b) or other.size >= _bits(node):
                 raise OverflowError(str(node))
             # What is shifted out is lost, which is no overflow.
-            shifted = (low << most, high << most) if isinstance(node, tirx.LShift) else one
-            return _wrapped(shifted, node)
+            factor = 1 << int(other.high) if isinstance(node, tirx.LShift) else 1
+            return _wrapped(one.times(factor), node)
         if isinstance(node, _DIVISIONS):
-            if least > 0:
-                return min(low // least, 0), max(high // least, 0)
-            size = max(map(abs, one))
-            return -size, size
+            if other.low > 0:
+                low, high = one.low // other.low, one.high // other.low
+                return ValueInterval(min(low, 0), max(high, 0))
+            return ValueInterval(-one.size, one.size)
         if isinstance(node, _REMAINDERS):
-            size = max(map(abs, other))
-            return _clipped((-size, size), node)
-        if isinstance(node, tirx.Min):
-            return min(low, least), min(high, most)
-        return (max(low, least), max(high, most)) if isinstance(node, tirx.Max) else _ANY
+            return ValueInterval(-other.size, other.size).clipped(_ends(node))
+        return _ANY
 
-    def _call(self, call: Any) -> _Bounds:
+    def _call(self, call: Any) -> ValueInterval:
         name = called(call).rpartition(".")[2]
         found = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
         if name == "abs":
-            return 0, max(map(abs, found[0]))
+            return ValueInterval(0, found[0].size)
         if name == "likely":
             return found[0]
         return _ends(call) if is_integer(call) else _ANY
@@ -318,24 +303,26 @@ class _Reach(_Magnitudes):
         limit = 1 << BITS_BEYOND
         for var in func.params:
             if isinstance(var.ty, tirx.BufferType) and is_floating(var):
-                self._stored[var] = (-limit, limit)
+                self._stored[var] = ValueInterval(-limit, limit)
 
-    def _bounds(self, buffer: Any) -> _Bounds:
+    def _bounds(self, buffer: Any) -> ValueInterval:
         return self._stored.get(buffer, _ends(buffer) if is_integer(buffer) else _ENDLESS)
 
     def _keeps(self, buffer: Any) -> bool:
         return is_integer(buffer) or is_floating(buffer)
 
-    def _rounded(self, cast: Any) -> _Bounds:
+    def _rounded(self, cast: Any) -> ValueInterval:
         bounds = self._of(cast.value)
-        if bounds != _clipped(bounds, cast):
+        if not _ends(cast).holds(bounds):
             raise OverflowError(str(cast))
         return bounds
 
-    def _unchecked(self, node: Any) -> _Bounds:
+    def _unchecked(self, node: Any) -> ValueInterval:
         if isinstance(node, tirx.FloatImm):
             value = float(node.value)
-            return (math.floor(value), math.ceil(value)) if math.isfinite(value) else _ENDLESS
+            if not math.isfinite(value):
+                return _ENDLESS
+            return ValueInterval(math.floor(value), math.ceil(value))
         if isinstance(node, tirx.Cast) and is_floating(node):
             return self._of(node.value)
         if is_floating(node) and isinstance(node, (*_DIVISIONS, *_REMAINDERS)):
@@ -343,29 +330,35 @@ class _Reach(_Magnitudes):
             return _ENDLESS
         return super()._unchecked(node)
 
-    def _call(self, call: Any) -> _Bounds:
+    def _call(self, call: Any) -> ValueInterval:
         if is_floating(call):
             name = called(call).rpartition(".")[2]
             return self._of(call.args[0]) if name in _NEAR else _ENDLESS
         return super()._call(call)
 
 
-def _hull(one: _Bounds, other: _Bounds) -> _Bounds:
-    return min(one[0], other[0]), max(one[1], other[1])
+def _times(place: Place) -> int:
+    """Return how often a store may add to an element: in loops, and in the sum of its block."""
+    times = 1
+    while place.outer is not None:
+        inner = place.around[-1]
+        if isinstance(inner, SBlockRealize):
+            reduced = [axis for axis in inner.block.iter_vars if is_reduced(axis)]
+            sums = math.prod(extent_of(axis.dom.extent, _UNKNOWN) for axis in reduced)
+            return times if place.in_init else times * max(sums, 1)
+        if isinstance(inner, tirx.For):
+            times *= max(extent_of(inner.extent, _UNKNOWN), 1)
+        place = place.outer
+    return times
 
 
-def _clipped(bounds: _Bounds, expression: Any) -> _Bounds:
-    """Return the part of the bounds that is within the type of an expression."""
-    low, high = _ends(expression)
-    return max(bounds[0], low), min(bounds[1], high)
-
-
-def _wrapped(bounds: _Bounds, expression: Any) -> _Bounds:
+def _wrapped(bounds: ValueInterval, expression: Any) -> ValueInterval:
     """Return the bounds of what a type keeps of numbers: all of it where some are outside."""
-    return bounds if bounds == _clipped(bounds, expression) else _ends(expression)
+    ends = _ends(expression)
+    return bounds if ends.holds(bounds) else ends
 
 
-def _held(bounds: _Bounds, expression: Any, cause: Any) -> _Bounds:
+def _held(bounds: ValueInterval, expression: Any, cause: Any) -> ValueInterval:
     """Return the same of a result; OverflowError where LLVM takes that to be impossible."""
     kept = _wrapped(bounds, expression)
     # Without an element in it, it is the same in all calls.
@@ -378,9 +371,6 @@ def _bits(expression: Any) -> int:
     return int("".join(filter(str.isdigit, dtype_of(expression))) or 1)
 
 
-def _ends(expression: Any) -> _Bounds:
-    """Return the lowest and the highest number of an integer type."""
-    bits, kind = _bits(expression), dtype_of(expression)
-    if kind.startswith("uint") or kind == "bool":
-        return 0, (1 << bits) - 1
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+def _ends(expression: Any) -> ValueInterval:
+    """Return the lowest and the highest number of the type of an expression or a tensor."""
+    return range_of_type(dtype_of(expression))

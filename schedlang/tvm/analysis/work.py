@@ -26,7 +26,7 @@ from tvm_ffi import structural_map
 from schedlang.tvm.analysis.blocks import reuses_data
 from schedlang.tvm.program import MAIN, as_main
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-from schedlang.tvm.statements import bindings_of, nests_of, parts_of, reduces
+from schedlang.tvm.statements import bindings_of, nests_of, parts_of, reduces, table_of
 from schedlang.tvm.values import (
     IF_THEN_ELSE,
     called,
@@ -165,18 +165,12 @@ def operand_bits(mod: IRModule) -> int:
     packed in int8 has 32. Of equally many operations, the narrower ones count.
     """
     work: Counter[int] = Counter()
-    _count(mod[MAIN].body, 1, work)
+    for stmt, place in table_of(mod[MAIN].body):
+        if isinstance(stmt, tirx.BufferStore):
+            times = prod(extent_of(loop.extent, 1) for loop in place.loops)
+            for bits in _widths(stmt.value, stmt.buffer):
+                work[bits] += times
     return min(work, key=lambda bits: (-work[bits], bits), default=0)
-
-
-def _count(stmt: Any, times: int, work: Counter[int]) -> None:
-    if isinstance(stmt, tirx.BufferStore):
-        for bits in _widths(stmt.value, stmt.buffer):
-            work[bits] += times
-    if isinstance(stmt, tirx.For):
-        times *= extent_of(stmt.extent, 1)
-    for part in parts_of(stmt):
-        _count(part, times, work)
 
 
 def _widths(expr: Any, result: Any) -> Iterator[int]:

@@ -6,18 +6,16 @@ Vectors that it stores and copies must start at multiples of their size.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm.ir import Call, IRModule, Var
-from tvm.ir.prim import expr as prim
+from tvm.ir import Call, IRModule
 from tvm.sym import Analyzer
 from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, PrimFunc, Ramp
 
-from schedlang.tvm.errors import comes_back
+from schedlang.tvm.analysis.intervals import Integers, Uncountable, values_at
 from schedlang.tvm.values import called, constant, element_bytes, found_in
 
 _THREAD_EXTENT = "thread_extent"
@@ -142,22 +140,6 @@ def _bytes(kind: Any) -> int:
 # Number of points that an index is tried at where the analyzer cannot prove it aligned.
 _POINTS = 256
 
-_Values = np.ndarray[Any, Any]
-_OPERATORS: Mapping[Any, Callable[..., Any]] = {
-    prim.Add: operator.add,
-    prim.Sub: operator.sub,
-    prim.Mul: operator.mul,
-    prim.FloorDiv: operator.floordiv,
-    prim.FloorMod: operator.mod,
-    prim.Min: np.minimum,
-    prim.Max: np.maximum,
-    prim.LShift: operator.lshift,
-    prim.RShift: operator.rshift,
-    prim.BitwiseAnd: operator.and_,
-    prim.BitwiseOr: operator.or_,
-    prim.BitwiseXor: operator.xor,
-}
-
 
 @dataclass(frozen=True)
 class KernelAccess:
@@ -193,11 +175,6 @@ class MisalignedAccess:
     offset: int
 
 
-@comes_back
-class _Unknown(Exception):
-    """An index depends on data, or on an operation that is not evaluated here."""
-
-
 def misaligned(
     accesses: Iterable[KernelAccess], extents: Mapping[Any, int], values: Mapping[Any, Any]
 ) -> Iterator[MisalignedAccess]:
@@ -208,6 +185,14 @@ def misaligned(
     """
     analyzer, random = Analyzer(), np.random.default_rng(0)
     points = {one: random.integers(0, extent, _POINTS) for one, extent in extents.items()}
+
+    def value_of(variable: Any) -> Integers:
+        if variable in points:
+            return points[variable]
+        if variable not in values:
+            raise Uncountable(str(variable))
+        return values_at(values[variable], value_of, in_range=False)
+
     for access in accesses:
         period = access.bytes // access.element_bytes
         if period <= 1:
@@ -216,30 +201,11 @@ def misaligned(
         if int(known.coeff) % period == 0 and int(known.base) % period == 0:
             continue
         try:
-            places = np.broadcast_to(_evaluate(access.offset, points, values), _POINTS)
-        except _Unknown:
+            found = values_at(access.offset, value_of, in_range=False)
+        except Uncountable:
             continue
+        places = np.broadcast_to(found, _POINTS)
         apart = np.flatnonzero(places % period)
         if apart.size:
             offset = int(places[apart[0]]) * access.element_bytes
             yield MisalignedAccess(access.buffer, access.bytes, offset)
-
-
-def _evaluate(
-    expression: Any, points: Mapping[Any, _Values], values: Mapping[Any, Any]
-) -> _Values | int:
-    apply = _OPERATORS.get(type(expression))
-    if apply is not None:
-        left = _evaluate(expression.a, points, values)
-        right = _evaluate(expression.b, points, values)
-        found: _Values | int = apply(left, right)
-        return found
-    if isinstance(expression, prim.IntImm):
-        return int(expression)
-    if isinstance(expression, prim.Cast):
-        return _evaluate(expression.value, points, values)
-    if isinstance(expression, Var) and expression in points:
-        return points[expression]
-    if isinstance(expression, Var) and expression in values:
-        return _evaluate(values[expression], points, values)
-    raise _Unknown

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst, StringImm
 
+from schedlang.tvm.analysis.intervals import Operation, ValueInterval, quotient, range_of_type
 from schedlang.tvm.relax.network_program import bindings, operator, shape_of
 from schedlang.tvm.values import dtype_of, is_integer
 
@@ -69,14 +71,6 @@ def check_of(call: Any) -> IntegerCheck | None:
     return IntegerCheck(item, bounds, str(message.value))
 
 
-def range_of_type(dtype: str) -> Range:
-    """Return the range of an element type of integers or booleans."""
-    if dtype == "bool":
-        return 0, 1
-    limits = np.iinfo(dtype)
-    return int(limits.min), int(limits.max)
-
-
 class Ranges:
     """The ranges of the values of ``main``; ``values`` are those of its parameters that are known.
 
@@ -86,12 +80,12 @@ class Ranges:
     def __init__(self, mod: Any, values: Mapping[Any, np.ndarray]) -> None:
         self._bound = dict(bindings(mod))
         self._values = values
-        self._known: dict[Any, Range] = {}
+        self._known: dict[Any, ValueInterval] = {}
         for var in self._bound:  # in order, so that none asks for many before it
             if isinstance(var.ty, relax.TensorType) and _is_whole(dtype_of(var)):
                 self.of(var)
 
-    def of(self, item: Any) -> Range:
+    def of(self, item: Any) -> ValueInterval:
         """Return the range of a tensor of integers or booleans."""
         if isinstance(item, GenericConst):
             return _of_array(item.value.numpy())
@@ -107,18 +101,18 @@ class Ranges:
                 self._known[item] = range_of_type(dtype_of(item))
         return self._known[item]
 
-    def _of_value(self, value: Any) -> Range:
+    def _of_value(self, value: Any) -> ValueInterval:
         """Return the range of a binding's value, of which the type is an upper bound."""
         if isinstance(value, relax.Var | GenericConst):
             return self.of(value)
         if isinstance(value, relax.TupleGetItem):
             return self._of_field(value)
-        low, high = range_of_type(dtype_of(value))
+        known = range_of_type(dtype_of(value))
         rule = _RULES.get(operator(value))
-        found = rule(self, value) if rule is not None else None
-        return found if found is not None and low <= found[0] <= found[1] <= high else (low, high)
+        found = known if rule is None else rule(self, value) or known
+        return found if known.holds(found) and found.low <= found.high else known
 
-    def _of_field(self, item: Any) -> Range:
+    def _of_field(self, item: Any) -> ValueInterval:
         whole = self._bound.get(item.tuple_value, item.tuple_value)
         if isinstance(whole, relax.Tuple):
             return self.of(whole.fields[int(item.index)])
@@ -133,76 +127,65 @@ def _is_whole(dtype: str) -> bool:
     return dtype == "bool" or is_integer(dtype)
 
 
-def _of_array(values: np.ndarray) -> Range:
-    return (int(values.min()), int(values.max())) if values.size else (0, 0)
+def _of_array(values: np.ndarray) -> ValueInterval:
+    ends = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return ValueInterval(*ends)
 
 
-def _union(*ranges: Range) -> Range:
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
+Rule = Callable[[Ranges, Any], ValueInterval | None]
 
 
-Rule = Callable[[Ranges, Any], Range | None]
-
-
-def _place(_: Ranges, call: Any) -> Range | None:
+def _place(_: Ranges, call: Any) -> ValueInterval | None:
     """Places along an axis, or in the whole tensor."""
     shape, axis = shape_of(call.args[0]), call.attrs.axis
-    return 0, max((math.prod(shape) if axis is None else shape[int(axis)]) - 1, 0)
+    last = (math.prod(shape) if axis is None else shape[int(axis)]) - 1
+    return ValueInterval(0, max(last, 0))
 
 
-def _same(ranges: Ranges, call: Any) -> Range | None:
+def _same(ranges: Ranges, call: Any) -> ValueInterval | None:
     return ranges.of(call.args[0])
 
 
-def _either(ranges: Ranges, call: Any) -> Range | None:
-    return _union(*map(ranges.of, call.args[-2:]))
+def _either(ranges: Ranges, call: Any) -> ValueInterval | None:
+    one, other = map(ranges.of, call.args[-2:])
+    return one.joined(other)
 
 
-def _any_of(ranges: Ranges, call: Any) -> Range | None:
+def _any_of(ranges: Ranges, call: Any) -> ValueInterval | None:
     parts = call.args[0]
-    return _union(*map(ranges.of, parts.fields)) if isinstance(parts, relax.Tuple) else None
+    if not isinstance(parts, relax.Tuple):
+        return None
+    return reduce(ValueInterval.joined, map(ranges.of, parts.fields))
 
 
-def _cast(ranges: Ranges, call: Any) -> Range | None:
+def _cast(ranges: Ranges, call: Any) -> ValueInterval | None:
     return ranges.of(call.args[0]) if _is_whole(dtype_of(call.args[0])) else None
 
 
-def _clip(ranges: Ranges, call: Any) -> Range | None:
-    low, high = ranges.of(call.args[0])
+def _clip(ranges: Ranges, call: Any) -> ValueInterval | None:
     least, most = (float(bound.value) for bound in call.args[1:3])
-    return int(min(max(low, least), most)), int(min(max(high, least), most))
+    low, high = (int(min(max(end, least), most)) for end in ranges.of(call.args[0]))
+    return ValueInterval(low, high)
 
 
-def _corners(function: Callable[[int, int], int]) -> Rule:
-    """A function that is monotone in each operand."""
-
-    def rule(ranges: Ranges, call: Any) -> Range | None:
-        one, other = map(ranges.of, call.args)
-        found = [function(a, b) for a in one for b in other]
-        return min(found), max(found)
-
-    return rule
+def _of_both(operation: Operation) -> Rule:
+    """Return the rule of an operator of two operands."""
+    return lambda ranges, call: operation(*map(ranges.of, call.args))
 
 
-def _quotient(ranges: Ranges, call: Any) -> Range | None:
+def _rest(ranges: Ranges, call: Any) -> ValueInterval | None:
     low, high = ranges.of(call.args[1])
-    return _corners(lambda a, b: a // b)(ranges, call) if low > 0 else None
+    return ValueInterval(0, high - 1) if low > 0 else None
 
 
-def _rest(ranges: Ranges, call: Any) -> Range | None:
-    low, high = ranges.of(call.args[1])
-    return (0, high - 1) if low > 0 else None
-
-
-def _checked(ranges: Ranges, call: Any) -> Range | None:
+def _checked(ranges: Ranges, call: Any) -> ValueInterval | None:
     """What passes a check of indices."""
     check = check_of(call)
     if check is None:
         return None
     if check.bounds is None:
         return ranges.of(check.item)
-    (low, high), (least, most) = ranges.of(check.item), check.bounds
-    return max(low, least), min(high, most)
+    return ranges.of(check.item).clipped(ValueInterval(*check.bounds))
 
 
 _MOVING = (
@@ -215,15 +198,15 @@ _RULES: dict[str, Rule] = {
     **{f"relax.{name}": _place for name in ("argmax", "argmin", "argsort")},
     **{f"relax.{name}": _any_of for name in ("concat", "stack")},
     "relax.where": _either,
-    "relax.maximum": _corners(max),
-    "relax.minimum": _corners(min),
-    "relax.add": _corners(lambda a, b: a + b),
-    "relax.subtract": _corners(lambda a, b: a - b),
-    "relax.multiply": _corners(lambda a, b: a * b),
-    "relax.floor_divide": _quotient,
+    "relax.maximum": _of_both(ValueInterval.maximum),
+    "relax.minimum": _of_both(ValueInterval.minimum),
+    "relax.add": _of_both(ValueInterval.plus),
+    "relax.subtract": _of_both(ValueInterval.minus),
+    "relax.multiply": _of_both(ValueInterval.product),
+    "relax.floor_divide": _of_both(quotient),
     "relax.floor_mod": _rest,
     "relax.astype": _cast,
     "relax.clip": _clip,
-    "relax.bucketize": lambda _, call: (0, shape_of(call.args[1])[0]),
+    "relax.bucketize": lambda _, call: ValueInterval(0, shape_of(call.args[1])[0]),
     "relax.call_pure_packed": _checked,
 }

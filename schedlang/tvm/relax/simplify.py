@@ -1,7 +1,7 @@
 """One pass over an imported network, in which every weight is a known tensor.
 
 What depends on weights only is computed (``evaluation``), batch normalisation is folded
-(``batch_norm``), and powers with a constant exponent become products (``steps``). The result takes
+and powers with a constant exponent become products (``binding_rewrites``). The result takes
 the inputs and the tensors that are left, its parameters.
 """
 

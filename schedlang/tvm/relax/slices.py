@@ -1,7 +1,7 @@
 """Parts of tensors that functions read, as in each step of an unrolled loop.
 
 The first part finds which part of a tensor a function reads, and makes the function of that part
-alone. Contiguous parts are views: no copy is made, functions add an offset. ``shared_slices`` makes
+alone. Contiguous parts are views: no copy is made, functions add an offset. ``lowering`` makes
 one function for all parts.
 """
 

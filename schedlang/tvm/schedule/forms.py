@@ -23,8 +23,8 @@ from schedlang.tvm.schedule.ffi import (
     get_statement,
     path_to,
 )
-from schedlang.tvm.schedule.preconditions import Tensors
 from schedlang.tvm.statements import (
+    Accesses,
     bindings_of,
     is_reduced,
     is_spatial,
@@ -63,9 +63,9 @@ def _require_independent(srefs: Sequence[Any]) -> None:
     ]
     if not merged:
         return
-    moved = [Tensors.of(statements[place]) for place in merged]
+    moved = [Accesses(statements[place]) for place in merged]
     for place, statement in enumerate(statements[merged[0] : merged[-1] + 1], start=merged[0]):
-        other = Tensors.of(statement)
+        other = Accesses(statement)
         for own, one in zip(merged, moved, strict=True):
             shared = None if own == place else one.passed_on(other)
             if shared is not None:

@@ -26,7 +26,7 @@ from tvm.tirx import For, ForKind, PrimFunc
 from tvm_ffi import structural_map
 
 from schedlang.tvm.program import named_functions, replace_functions, with_root_body
-from schedlang.tvm.schedule.repeatable import Accesses, Owner, has_plain_accesses
+from schedlang.tvm.schedule.repeatable import Owner, has_plain_accesses
 from schedlang.tvm.schedule.tile_guards import (
     Around,
     Digit,
@@ -38,6 +38,7 @@ from schedlang.tvm.schedule.tile_guards import (
     moves,
 )
 from schedlang.tvm.statements import (
+    Accesses,
     Placed,
     all_of,
     bindings_of,

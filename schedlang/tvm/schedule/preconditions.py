@@ -7,11 +7,9 @@ where what they take in is not whole. Each function raises ValueError where that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.sym import Analyzer, ProofStrength
@@ -28,6 +26,7 @@ from schedlang.tvm.schedule.ffi import (
     path_to,
 )
 from schedlang.tvm.statements import (
+    Accesses,
     bindings_of,
     is_reduced,
     is_spatial,
@@ -38,33 +37,6 @@ from schedlang.tvm.statements import (
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 # -- What primitives may copy ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tensors:
-    """The tensors that a statement stores in, and all that it mentions."""
-
-    stored: list[Any]
-    mentioned: list[Any]
-
-    @classmethod
-    def of(cls, statement: Any) -> Tensors:
-        """Return the tensors of a statement; the regions that its blocks declare count."""
-        stored = [one.buffer for one in found_in(statement, tirx.BufferStore)]
-        read = [one.source for one in found_in(statement, TensorLoad)]
-        for block in found_in(statement, SBlock):
-            stored += [region.source for region in block.writes]
-            read += [region.source for region in block.reads]
-        return cls(stored, [*stored, *read])
-
-    def has(self, tensor: Any) -> bool:
-        """Return whether a tensor is mentioned."""
-        return holds(self.mentioned, tensor)
-
-    def passed_on(self, other: Tensors) -> Any | None:
-        """Return a tensor that one stores in and the other mentions."""
-        both = [(self.stored, other.mentioned), (other.stored, self.mentioned)]
-        return next((one for stored, used in both for one in stored if holds(used, one)), None)
 
 
 def require_alone(sch: TVMSchedule, tensor: Any, operation: str) -> None:
@@ -227,7 +199,11 @@ def require_unshared(sch: TVMSchedule, block: Any, role: str, index: int) -> Non
             inside = found_in(own, SBlock)
             for other in blocks:
                 around = holds(found_in(other, SBlock), own)
-                if not around and not holds(inside, other) and Tensors.of(other).has(tensor):
+                if (
+                    not around
+                    and not holds(inside, other)
+                    and holds(Accesses(other).mentioned, tensor)
+                ):
                     raise ValueError(
                         f"block {other.name_hint} in the same loops uses {tensor.name} too, and "
                         "TVM would copy it outside of these loops; do this before compute_at"

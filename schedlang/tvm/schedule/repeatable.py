@@ -5,7 +5,6 @@ They read nothing that they change, besides what the same iteration has set itse
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,6 +16,7 @@ from tvm.s_tir import SBlock
 
 from schedlang.tvm.schedule.tile_guards import Around, Linear, linear_of
 from schedlang.tvm.statements import (
+    Accesses,
     Placed,
     bindings_of,
     conjuncts_of,
@@ -30,18 +30,6 @@ from schedlang.tvm.values import constant, found_in, holds, impure_calls, mentio
 _FEWEST = 2
 # Statements by which tensors may get other names.
 _NAMES = (tirx.DeclBuffer, tirx.AllocBuffer, tirx.While, tirx.AttrStmt, tirx.AssertStmt)
-
-
-class Accesses:
-    """How often tensors are read and written in a part of a program."""
-
-    def __init__(self, part: Any) -> None:
-        self.reads = Counter(load.source for load in found_in(part, TensorLoad))
-        self.writes = Counter(store.buffer for store in found_in(part, tirx.BufferStore))
-
-    def all_of(self, tensor: Any) -> int:
-        """Return the number of accesses to a tensor."""
-        return self.reads[tensor] + self.writes[tensor]
 
 
 def has_plain_accesses(root: Any) -> bool:

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
-from tvm_ffi import structural_equal, structural_map
+from tvm_ffi import structural_map
 
 from schedlang.tvm.program import MAIN, changed_block
 from schedlang.tvm.schedule.ffi import (
@@ -27,7 +27,7 @@ from schedlang.tvm.schedule.ffi import (
     scope_of,
 )
 from schedlang.tvm.schedule.forms import require_nest_alone
-from schedlang.tvm.statements import is_reduced, is_spatial, sequence, sequence_of
+from schedlang.tvm.statements import is_reduced, is_spatial, operand_beside, sequence, sequence_of
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
 # -- What may be updated in another order ---------------------------------------------------------
@@ -47,13 +47,10 @@ def update_of(stmt: Any) -> Any:
         return None
     if not isinstance(store, tirx.BufferStore) or neutral_of(store) is None:
         return None
-    value = store.value
-    for own, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
-            same = all(map(structural_equal, own.indices, store.indices))
-            apart = not any(mentions(one, [store.buffer]) for one in (other, *store.indices))
-            return store if same and apart else None
-    return None
+    other = operand_beside(store, type(store.value))
+    if other is None or any(mentions(one, [store.buffer]) for one in (other, *store.indices)):
+        return None
+    return store
 
 
 def updated_elements(stmt: Any) -> int | None:

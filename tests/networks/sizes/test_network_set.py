@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.networks.network_tasks import representatives
 from schedlang.networks.sizes import SharedArrays, differing, labels
-from schedlang.networks.tuning.representatives import representatives
 from tests.networks.sizes.models import dense, imported, network_set
 
 

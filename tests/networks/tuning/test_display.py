@@ -10,7 +10,7 @@ import pytest
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import Disturbance
-from schedlang.networks.tuning.display import Display
+from schedlang.networks.display import Display
 from schedlang.tuning.session import live_view
 
 SEARCH: Any = SimpleNamespace(rejections=(), screened=0, report="")

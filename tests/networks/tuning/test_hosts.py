@@ -110,7 +110,7 @@ def test_a_call_that_died_before_its_finals_holds_them(
 
     with ThreadPoolExecutor(2) as pool:
         with monkeypatch.context() as patched:
-            patched.setattr("schedlang.networks.tuning.hosted.HostedSession.conclude", die)
+            patched.setattr("schedlang.networks.hosted.HostedSession.conclude", die)
             with pytest.raises(MemoryError):
                 tune(network, pool, trials=48, database=path)
         found = tune(network, pool, trials=trials, database=path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from schedlang.codec import decode, encode
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import InputDraw, further_draws, plain_draw
 from schedlang.targets.measure.reached_branches import Changes, Coverage, coverage_of, more_draws
@@ -161,7 +163,7 @@ def test_inputs_are_found_for_each_side(value: str) -> None:
     other = Binding.unpack(*binding.pack())
     for one in found:
         values = binding.inputs.values(one)
-        again = other.inputs.values(InputDraw.from_json(one.to_json()))
+        again = other.inputs.values(decode(type(one), json.loads(json.dumps(encode(one)))))
         assert values[3] is None and again[3] is None
         assert all((x == y).all() for x, y in zip(values[:3], again[:3], strict=True))  # type: ignore[union-attr]
         if "p[v]" in value:

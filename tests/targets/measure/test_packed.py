@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 from tvm.ir import IRModule
 
+from schedlang.codec import decode, encode
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.errors import Fault
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.calls import PackedProgram, PackingPlan, split_program
+from schedlang.targets.measure.calls import PackedProgram, split_program
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.worker.executor import Work
@@ -130,7 +132,7 @@ def test_a_plan_is_written_and_read() -> None:
     assert found is not None
     mod, plan = found
     assert {var.name_hint for var in mod.functions} == {"main", plan.packed[0].function}
-    assert PackingPlan.from_json(plan.to_json()) == plan
+    assert decode(type(plan), json.loads(json.dumps(encode(plan)))) == plan
 
 
 def test_large_packed_tensors_are_given_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

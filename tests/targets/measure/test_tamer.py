@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.codec import decode, encode
 from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.draws import InputDraw, draw_count, tamer_draws
 from schedlang.targets.measure.inputs import InputSource
@@ -111,7 +114,7 @@ def test_scaled_numbers_are_those_that_were_drawn_times_a_power_of_two() -> None
     ]
     assert edges[0] is not None and (edges[0] == edges[1]).all()
     draw = InputDraw(0, ("plain", "plain"), scale=0.25)
-    assert InputDraw.from_json(draw.to_json()) == draw
+    assert decode(type(draw), json.loads(json.dumps(encode(draw)))) == draw
     assert [one.scale for one in tamer_draws(InputDraw(0, ("plain",) * 2), args)] == [
         2**-2,
         2**-4,

@@ -10,12 +10,25 @@ import pytest
 
 from schedlang.database import Database
 from schedlang.errors import DatabaseError
+from schedlang.networks.hosted import HostedSession
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.hosts import Driving
 from schedlang.tuning.hosts.host_speed import Judge
 from schedlang.tuning.hosts.messages import MEASURED, SEARCH, HostReply
 
 NOT_VERIFIED = SimpleNamespace(verified=False)
+SCHEDULER: Any = SimpleNamespace()
+SHOWN: Any = SimpleNamespace()
+
+
+class Telling(HostedSession):
+    """Keeps the trials that are told with each reply."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.told: list[int] = []
+
+    def _tell(self, place: int, reply: HostReply, new: Any, trials: int, display: Any) -> None:
+        self.told.append(trials)
 
 
 class Storing:
@@ -49,23 +62,14 @@ def taken(
     path: Path, failing: dict[int, BaseException], count: int = 4
 ) -> tuple[set[str], list[int], int, BaseException | None]:
     """Take some replies; return the programs that are stored, what was told, and commits."""
-    told: list[int] = []
     with Commits(path) as database:
         measuring = SimpleNamespace(verified=True)
         call: Any = SimpleNamespace(finals=0, trials=None, database=database, measuring=measuring)
         judge = Judge()
         judge.see("host", 1.0)
         hosts: Any = SimpleNamespace(judge=judge)
-        tasks: Any = [Storing(database, failing)]
-        driving = Driving(
-            hosts,
-            call,
-            tasks,
-            lambda able: None,
-            lambda place: 1,
-            lambda place, reply, new, trials: told.append(trials),
-            1.0,
-        )
+        tasks: Any = [SimpleNamespace(run=Storing(database, failing))]
+        driving = Telling([], tasks, call, SCHEDULER, hosts)
         replies: list[Any] = []
         for serial in range(1, count + 1):
             order: Any = SimpleNamespace(serial=serial, what=SEARCH)
@@ -76,13 +80,13 @@ def taken(
         connection.set_trace_callback(database.note)
         error: BaseException | None = None
         try:
-            driving._take(replies)
+            driving._take(replies, SHOWN)
         except BaseException as raised:
             error = raised
         connection.set_trace_callback(None)
         commits = database.count
     with Database(path, read_only=True) as again:
-        return {key for key, _ in again.workloads()}, told, commits, error
+        return {key for key, _ in again.workloads()}, driving.told, commits, error
 
 
 def test_one_transaction_stores_all(tmp_path: Path) -> None:
@@ -105,9 +109,10 @@ def test_why_it_ended_counts_what_there_is(trials: int, why: str) -> None:
     """Earlier calls may have measured more than this one asks for."""
     call: Any = SimpleNamespace(finals=0, trials=24, budget=Budget(), measuring=NOT_VERIFIED)
     hosts: Any = SimpleNamespace(free=1, flying=0)
-    task: Any = SimpleNamespace(trials=trials, planned=0)
-    driving = Driving(hosts, call, [task], lambda _: 0, lambda _: 1, lambda *_: None, 1.0)
-    assert driving.search() == why
+    task: Any = SimpleNamespace(
+        run=SimpleNamespace(trials=trials, planned=0), reach_stored=lambda: None
+    )
+    assert HostedSession([], [task], call, SCHEDULER, hosts).search(SHOWN) == why
 
 
 @pytest.mark.parametrize("failure", [DatabaseError("it names another"), KeyboardInterrupt()])

@@ -1,16 +1,17 @@
-"""A call of ``tune`` or ``tune_network``: its arguments, and what is left if it ends.
+"""A session: its call, searches slice by slice, their finals, and what Ctrl-C leaves.
 
-``Call`` has the checked arguments and what the runs of its tasks share. ``Unfinished`` keeps the
-result so far when Ctrl-C or an error ends the call.
+``Call`` has the checked arguments and what the runs of all tasks share; a ``Session`` tunes them.
+``tune`` is a session with one task, which has all trials in one slice. ``tune_network`` and
+``tune_shapes`` have many, and a scheduler that says whose slice is next.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from schedlang.database import Database, Record, opened_database
 from schedlang.database.run import check_notes, check_tags
@@ -27,6 +28,7 @@ from schedlang.tuning.options import Option, check_values
 from schedlang.tuning.session.callbacks import Steps
 from schedlang.tuning.session.ending import Ending
 from schedlang.tuning.session.live_view import LiveView
+from schedlang.tuning.session.screen import Screen
 from schedlang.workloads.workload import Workload
 
 # -- The arguments of a call, and what the runs of its tasks share --------------------------------
@@ -145,90 +147,88 @@ class Call:
         self.database = stack.enter_context(opened_database(self.stored_in))
 
 
-# -- What is left of a session that Ctrl-C or an error ends ---------------------------------------
+# -- The session ----------------------------------------------------------------------------------
 
-# The frames between a warning and the call of ``tune``: ``_interrupted``, ``__exit__``, and
-# ``tune`` itself.
+# The frames between a warning and the call of ``tune``: ``_interrupted``, ``tune`` of the session,
+# and ``tune`` itself.
 _STACK_LEVEL = 4
 STORED = "the same call continues the run"
 
-T_co = TypeVar("T_co", covariant=True)
+
+ViewT = TypeVar("ViewT", bound=Screen)
+ResultT = TypeVar("ResultT")
 
 
-class Interruptible(Protocol[T_co]):
-    """What is tuned."""
-
-    @property
-    def trials(self) -> int:
-        """Number of candidates so far that ran."""
-
-    @property
-    def measured(self) -> int:
-        """The same, with those that were rejected before they ran."""
-
-    def result(self, finished: str, *, interrupted: bool = False) -> T_co:
-        """Return the result so far; ``finished`` says why it ended."""
-
-
-class Unfinished(Generic[T_co]):
-    """A context for the part of a session that measures: what was measured outlives a failure.
-
-    Ctrl-C ends the context, and ``result`` is then the result so far. Where nothing has been
-    measured yet, and after a second Ctrl-C, ``KeyboardInterrupt`` is raised as usual. Any other
-    error is raised as it is, or as a UserCodeError where it would end the process; its attribute
-    ``result`` is the result so far.
+class Session(ABC, Generic[ViewT, ResultT]):
+    """One call that tunes, after its arguments were checked.
 
     Parameters
     ----------
-    session: what is measured.
+    call: its arguments, its budget, its measurer and its database.
     name: of what is tuned.
-    limit: the number of trials that the session wants, if there is one.
+    limit: the number of trials that it wants, if there is one.
     how: says how it is continued.
     kept: says how the records of one that fails are kept.
-
-    Attributes
-    ----------
-    result: the result so far; only after an interruption.
     """
 
-    result: T_co
+    def __init__(self, call: Call, name: str, limit: int | None, *, how: str, kept: str) -> None:
+        self._call = call
+        self._name, self._limit = name, limit
+        self._how, self._kept = how, kept
 
-    def __init__(
-        self, session: Interruptible[T_co], name: str, limit: int | None, *, how: str, kept: str
-    ) -> None:
-        self._session = session
-        self._name = name
-        self._limit = limit
-        self._how = how
-        self._kept = kept
+    @property
+    @abstractmethod
+    def trials(self) -> int:
+        """Number of candidates so far that ran, those of earlier calls included."""
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    @abstractmethod
+    def measured(self) -> int:
+        """The same, with those that were rejected before they ran."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        if isinstance(error, KeyboardInterrupt) and self._session.measured:
-            self._interrupted()
-            return True
-        if error is None or is_interrupt(error):
-            return False
-        failure = ordinary(error, f"code that tuning {self._name} ran")
-        # A search that fails may fail again: the first error is the one to be seen.
-        with suppress(Exception):
-            self._attach_to(failure)
-        if failure is not error:
-            raise failure from error
-        return False
+    @abstractmethod
+    def search(self, view: ViewT) -> str:
+        """Give slices to tasks until trials or time are used up, or a rule ends it; return why."""
 
-    def _interrupted(self) -> None:
-        done, limit = self._session.trials, self._limit
+    @abstractmethod
+    def conclude(self, view: ViewT, finished: str) -> None:
+        """Hold the finals; ``finished`` says why the search ended."""
+
+    @abstractmethod
+    def result(self, finished: str, *, interrupted: bool = False) -> ResultT:
+        """Return the result so far; ``finished`` says why it ended."""
+
+    def ended(self, finished: str) -> ResultT:
+        """Return the result of a session whose finals were held."""
+        return self.result(finished)
+
+    def tune(self, view: ViewT) -> ResultT:
+        """Search, hold the finals and return the result; what was measured outlives a failure.
+
+        Ctrl-C ends it, with an ``InterruptedWarning`` and the result so far. Where nothing has been
+        measured yet, and after a second Ctrl-C, ``KeyboardInterrupt`` is raised as usual. Any other
+        error is raised as it is, or as a UserCodeError where it would end the process; its
+        attribute ``result`` is the result so far.
+        """
+        try:
+            with view:
+                finished = self.search(view)
+                self.conclude(view, finished)
+            return self.ended(finished)
+        except KeyboardInterrupt:
+            if not self.measured:
+                raise
+            return self._interrupted()
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            self._fail(error)
+
+    def _interrupted(self) -> ResultT:
+        done, limit = self.trials, self._limit
         of = "" if limit is None or done > limit else f" of {limit}"
         finished = f"interrupted (Ctrl-C) after {done}{of} trials; {self._how}"
-        self.result = self._session.result(finished, interrupted=True)
+        result = self.result(finished, interrupted=True)
         try:
             warnings.warn(
                 f"tuning {self._name} was {finished}; this is the result so far",
@@ -237,14 +237,24 @@ class Unfinished(Generic[T_co]):
             )
         except InterruptedWarning as error:
             # Warnings are errors: `tune` cannot return it.
-            error.result = self.result
+            error.result = result
             raise
+        return result
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        failure = ordinary(error, f"code that tuning {self._name} ran")
+        # A search that fails may fail again: the first error is the one to be seen.
+        with suppress(Exception):
+            self._attach_to(failure)
+        if failure is not error:
+            raise failure from error
+        raise error
 
     def _attach_to(self, error: Exception) -> None:
         summary = first_line(str(error))
-        found = self._session.result(f"ended by {type(error).__name__}: {summary}")
+        found = self.result(f"ended by {type(error).__name__}: {summary}")
         error.result = found  # type: ignore[attr-defined]
-        if count := self._session.measured:
+        if count := self.measured:
             error.add_note(
                 f"{count} candidates of {self._name} were measured before: the attribute `result` "
                 f"of this error is the result so far, and {self._kept}"

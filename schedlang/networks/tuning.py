@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 from schedlang.database import Database
 from schedlang.errors import NetworkError
 from schedlang.measurement import Measurer, SupportsMeasure
 from schedlang.measurement.problem import TolerancePair, Verify
+from schedlang.networks.display import Display
+from schedlang.networks.hosted import hosted_session
 from schedlang.networks.network import Network
+from schedlang.networks.network_result import NetworkResult
+from schedlang.networks.network_session import NetworkSession, finals_seconds
+from schedlang.networks.network_tasks import (
+    SharedTask,
+    SlicedTask,
+    chosen_representatives,
+    shared_tasks,
+    used_part,
+)
 from schedlang.networks.sizes import NetworkSet
-from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.hosted import hosted_session
-from schedlang.networks.tuning.network_result import NetworkResult
-from schedlang.networks.tuning.network_session import Session, finals_seconds
-from schedlang.networks.tuning.network_tasks import SharedTask, SlicedTask, shared_tasks
-from schedlang.networks.tuning.representatives import chosen_representatives, used_part
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.search.tasks import (
     Objective,
@@ -29,15 +34,15 @@ from schedlang.search.tasks import (
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space, warn_of_idle
 from schedlang.targets import Target
-from schedlang.tuning.arguments import as_space
 from schedlang.tuning.hosts import Hosts, MakeMeasurer, as_hosts, given_of
 from schedlang.tuning.hosts.engines import Engine
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
-from schedlang.tuning.session import Call, TaskRun, Unfinished
-from schedlang.tuning.session.call import STORED
+from schedlang.tuning.session import Call, TaskRun
 from schedlang.tuning.session.callbacks import GivenCallbacks, GivenRules
-from schedlang.tuning.session.tasks import task_of_network
+from schedlang.tuning.tasks import as_space, task_of_network
 from schedlang.workloads.wrong_kind import not_a_network
+
+SessionT = TypeVar("SessionT", bound=NetworkSession)
 
 
 def tune_network(
@@ -159,23 +164,18 @@ def tune_network(
         title = f"{sizes.name} at {len(sizes)} sizes"
     with ExitStack() as stack:
         call.open(stack)
+        stored = database is not None
         if hosts is None:
-            session = session_of(networks, tasks, call, stack, schedules, search, own)
+            here = networks, tasks, call, stack, schedules, search, own, NetworkSession
+            session = session_of(*here, name=title, stored=stored)
         else:
-            asked = given_of(call, network=True, space=own, search=search, measurer=measurer)
+            asked = given_of(call, space=own, search=search, measurer=measurer)
             used = stack.enter_context(as_hosts(hosts))
-            session = hosted_session(networks, tasks, call, stack, schedules, asked, used)
+            there = networks, tasks, call, stack, schedules, asked, used
+            session = hosted_session(*there, name=title, stored=stored)
         session.restore_clock()
-        clock = call.budget.clock
-        in_memory = "its records are in result.database"
-        how = in_memory if database is None else STORED
-        with Unfinished(session, title, call.trials, how=how, kept=in_memory) as unfinished:
-            shown = f"tuning {title}", session.runs, call.trials, progress, clock
-            with Display(*shown) as display:
-                finished = session.search(display)
-                session.conclude(display, finished)
-            return session.result(finished)
-        return unfinished.result
+        shown = f"tuning {title}", session.runs, call.trials, progress, call.budget.clock
+        return session.tune(Display(*shown))
 
 
 def check_for_tasks(count: int, search: str | MakeStrategy, measurer: object | None) -> None:
@@ -200,8 +200,13 @@ def session_of(
     scheduler: TaskScheduler,
     search: str | MakeStrategy,
     own: Space | None,
-) -> Session:
-    """Return the session of tasks on this machine, in the target's own space without ``own``."""
+    kind: Callable[..., SessionT],
+    **named: Any,
+) -> SessionT:
+    """Return the session of tasks on this machine, in the target's own space without ``own``.
+
+    ``kind`` makes it; ``named`` is what it takes by name.
+    """
     space = call.target.default_space() if own is None else own
     planned = finals_seconds(len(tasks))
     runs = []
@@ -218,7 +223,7 @@ def session_of(
         )
         run = TaskRun(task, call, stack, finals_seconds=planned)
         runs.append(SlicedTask(shared, run, call.is_final))
-    return Session(networks, runs, call, scheduler)
+    return kind(networks, runs, call, scheduler, **named)
 
 
 def _networks(network: Any) -> Sequence[Network]:

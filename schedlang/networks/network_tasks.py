@@ -2,7 +2,7 @@
 
 ``shared_tasks`` merges the tasks of several networks that have one key. A ``SlicedTask`` is tuned
 in slices: opened at the first, continued at each, concluded once. ``shares_of`` says which part
-of the networks' time each task takes.
+of the networks' time each task takes. ``representatives`` are a few sizes that stand for all.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
 from schedlang.measurement import Status
 from schedlang.networks.network import Network
+from schedlang.networks.sizes import NetworkSet, differing
 from schedlang.networks.tasks import Task, Total
-from schedlang.search.tasks import TaskProgress
+from schedlang.search.tasks import HALF, TaskProgress
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.session import Slice, TaskRun
+from schedlang.tuning.session import Call, Slice, TaskRun
 from schedlang.tuning.session.ending import Ending
 from schedlang.tuning.session.live_view import Progress
-from schedlang.tuning.session.tasks import why_untunable
+from schedlang.tuning.tasks import why_untunable
+from schedlang.workloads.structural_key import coordinates
 
 # -- A task that is tuned in slices ---------------------------------------------------------------
 
@@ -46,7 +50,7 @@ class SlicedTask:
 
     Attributes
     ----------
-    shared: as given.
+    shared, run: as given.
     trials: number of candidates in the slices so far, those of earlier calls included.
     history: trials so far and best latency in seconds, after each slice.
     finished: why the search has ended; empty while it has not.
@@ -61,7 +65,7 @@ class SlicedTask:
         self.history: list[tuple[int, float]] = []
         self.finished = ""
         self.failed = ""
-        self._run = run
+        self.run = run
         self._is_final = is_final
         self._opened = False
         self._earlier: Sequence[Record] = ()
@@ -101,7 +105,7 @@ class SlicedTask:
     @property
     def seconds(self) -> float:
         """Wall time that earlier calls had used when they last asked its search."""
-        return self._run.seconds
+        return self.run.seconds
 
     def advance(self, trials: int, progress: Progress, seconds: float = math.inf) -> bool:
         """Take a slice of this many trials; return whether anything was measured.
@@ -130,30 +134,30 @@ class SlicedTask:
         """Open the run; where it had ended, its records are all that is read."""
         if self._opened:
             return
-        self._run.open()
+        self.run.open()
         self._opened = True
         unscheduled = None
-        if self._run.ending is not None:
-            self._earlier, unscheduled = self._run.stored_records()
-        elif not self._run.is_new:
-            unscheduled = self._run.find_unscheduled()
+        if self.run.ending is not None:
+            self._earlier, unscheduled = self.run.stored_records()
+        elif not self.run.is_new:
+            unscheduled = self.run.find_unscheduled()
         self._unscheduled = math.nan if unscheduled is None else unscheduled.latency
 
     @property
     def out_of_time(self) -> bool:
         """Whether the budget ended its last slice."""
-        return self._run.out_of_time
+        return self.run.out_of_time
 
     def _search(self, wanted: int, progress: Progress, seconds: float) -> Slice:
-        found = self._run.advance(wanted, progress, seconds)
-        self._unscheduled = self._run.unscheduled_latency
-        if self._run.trials < wanted and not found.cut:
+        found = self.run.advance(wanted, progress, seconds)
+        self._unscheduled = self.run.unscheduled_latency
+        if self.run.trials < wanted and not found.cut:
             self.finished = found.finished
         return found
 
     @property
     def _records(self) -> Sequence[Record]:
-        return self._run.records if self._run.is_open else self._earlier
+        return self.run.records if self.run.is_open else self._earlier
 
     @property
     def _stored_trials(self) -> int:
@@ -161,8 +165,8 @@ class SlicedTask:
 
     @property
     def _exhausted(self) -> bool:
-        ending = self._run.ending
-        return not self._run.is_open and ending is not None and self._is_final(ending)
+        ending = self.run.ending
+        return not self.run.is_open and ending is not None and self._is_final(ending)
 
     def _best_of(self, trials: int) -> float:
         """Return the best latency of the first ``trials`` candidates; NaN without any."""
@@ -172,32 +176,32 @@ class SlicedTask:
             if count > trials:
                 break
             first.append(record)
-        return self._run.best_of(first)
+        return self.run.best_of(first)
 
     # -- the end ---------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         """Whether this call continued it, so that it needs an ending."""
-        return self._run.is_open and not self.failed
+        return self.run.is_open and not self.failed
 
     def conclude(self, finals_seconds: float, finished: str) -> None:
         """Hold the finals, whose samples take this many seconds at most; store how it ended."""
-        self._run.conclude(finals_seconds)
+        self.run.conclude(finals_seconds)
         self._store(finished)
 
     def blame(self, finished: str) -> None:
         """Where a result was wrong, find out which instruction is at fault, and store that."""
-        if self._run.blame():
+        if self.run.blame():
             self._store(finished)
 
     def _store(self, finished: str) -> None:
-        self._run.store(self._run.result(self.finished or finished))
+        self.run.store(self.run.result(self.finished or finished))
 
     @property
     def keeps_default(self) -> bool:
         """Whether the default schedule is the fastest, as far as this call knows."""
-        return self._run.keeps_default and not self.failed
+        return self.run.keeps_default and not self.failed
 
     def result(self, finished: str) -> TuneResult | None:
         """Return the result so far; None where nothing was opened or the task failed.
@@ -205,8 +209,8 @@ class SlicedTask:
         A task that failed keeps the result of the earlier call that ended its run.
         """
         if self.is_open:
-            return self._run.result(self.finished or finished)
-        return None if self._run.ending is None else self._run.stored_result()
+            return self.run.result(self.finished or finished)
+        return None if self.run.ending is None else self.run.stored_result()
 
 
 # -- The tasks of several networks, those with one key merged -------------------------------------
@@ -304,3 +308,128 @@ def shares_of(runs: Sequence[SlicedTask]) -> Shares:
     total = Total.of(seconds)
     shares = map(total.share, seconds)
     return Shares(total, tuple(share if share > 0 else 0.0 for share in shares))
+
+
+# -- Which sizes of a model are tuned first -------------------------------------------------------
+
+# Fewest trials for each task of a representative: fewer would leave all of them half tuned.
+_TRIALS_EACH = 24
+_MOST = 4
+# About what a trial takes, where only seconds are given.
+_SECONDS_EACH = 1.0
+
+
+def chosen_representatives(networks: NetworkSet, call: Call) -> tuple[int, ...]:
+    """Return the places of the sizes to tune first: as many as the budget serves, 4 at most.
+
+    A size that is never called is none of them.
+    """
+    trials = call.trials
+    if trials is None:
+        trials = int(call.budget.seconds / _SECONDS_EACH)
+    computing = sum(not task.moves_data for one in networks for task in one.tasks)
+    each = _TRIALS_EACH * max(computing / len(networks), 1)
+    count = min(max(int(HALF * trials / each), 1), _MOST, sum(one > 0 for one in networks.weights))
+    return representatives(differing(networks.shapes), networks.weights, count)
+
+
+def used_part(call: Call) -> Callable[[Sequence[TaskProgress]], float]:
+    """Return a function that says which fraction of trials, or of the time, is used."""
+
+    def used(progress: Sequence[TaskProgress]) -> float:
+        by_time = call.budget.used / call.budget.seconds
+        if call.trials is None:
+            return by_time
+        return max(sum(task.trials for task in progress) / max(call.trials, 1), by_time)
+
+    return used
+
+
+# -- Medoids by the extents that differ -----------------------------------------------------------
+
+# Sizes whose extents differ by less than this (logarithm of the ratio) are neighbours.
+_NEAR = 0.25
+# A size is isolated where its distance to the nearest other is more than this, and that many times
+# what it is in the median. Of fewer sizes nothing is told.
+_ISOLATED, _FEWEST = 3.0, 4
+
+
+def representatives(
+    extents: Sequence[Sequence[int]], weights: Sequence[float], count: int
+) -> tuple[int, ...]:
+    """Return the places of ``count`` sizes, or fewer, so that the others are near to one of them.
+
+    Each is added where it lowers the weighted sum of the distances to the nearest most, and then
+    moved while that lowers it (PAM: Kaufman and Rousseeuw, 1990). A size is passed over for a
+    neighbour that has more divisors, and is called as often: tiles of 16 carry over to 17, but not
+    those of 17 to 16. One that is never called stands for none.
+
+    Parameters
+    ----------
+    extents: for each size those that differ.
+    weights: how often each size is called.
+    """
+    far = distances(extents)
+    logarithms = np.log(np.maximum(np.array(extents, dtype=float), 1.0))
+    alike = np.abs(logarithms[:, None, :] - logarithms[None, :, :]).sum(axis=2) < _NEAR
+    weight = np.array(weights, dtype=float)
+    divisors = np.array([sum(map(_divisors, one)) for one in extents])
+    better = (divisors[None, :] > divisors[:, None]) & (weight[None, :] >= weight[:, None])
+    called = (weight > 0) | ~weight.any()
+    able = np.flatnonzero(~(alike & better).any(axis=1) & called)
+    chosen: list[int] = []
+    nearest = np.full(len(weight), np.inf)
+    for _ in range(min(count, len(able))):
+        chosen.append(_cheapest(nearest, far, weight, able, chosen)[0])
+        nearest = np.minimum(nearest, far[:, chosen[-1]])
+    while _moved(chosen, far, weight, able):
+        pass
+    return tuple(sorted(chosen))
+
+
+def isolated(extents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the places of sizes that are like no other, the farthest first.
+
+    What is fast for others says little of them.
+    """
+    if len(extents) < _FEWEST:
+        return ()
+    far = distances(extents)
+    np.fill_diagonal(far, np.inf)
+    nearest = far.min(axis=1)
+    limit = max(_ISOLATED * float(np.median(nearest)), _ISOLATED)
+    return tuple(int(k) for k in np.argsort(-nearest, kind="stable") if nearest[k] > limit)
+
+
+def distances(extents: Sequence[Sequence[int]]) -> np.ndarray:
+    """Return the distance between each two sizes (``nearness``)."""
+    places = np.array([coordinates(one) for one in extents])
+    return np.array([np.abs(places - one).sum(axis=1) for one in places])
+
+
+def _cheapest(
+    nearest: np.ndarray, far: np.ndarray, weight: np.ndarray, able: np.ndarray, taken: Sequence[int]
+) -> tuple[int, float]:
+    """Return the size that is best to add, and the weighted sum of distances with it."""
+    costs = weight @ np.minimum(nearest[:, None], far[:, able])
+    costs[np.isin(able, taken)] = np.inf
+    place = int(np.argmin(costs))
+    return int(able[place]), float(costs[place])
+
+
+def _moved(chosen: list[int], far: np.ndarray, weight: np.ndarray, able: np.ndarray) -> bool:
+    """Replace one of the chosen where that lowers the sum; return whether it did."""
+    now = float(weight @ far[:, chosen].min(axis=1))
+    for place in range(len(chosen)):
+        others = [*chosen[:place], *chosen[place + 1 :]]
+        rest = far[:, others].min(axis=1) if others else np.full(len(weight), np.inf)
+        size, cost = _cheapest(rest, far, weight, able, chosen)
+        if cost < now * (1 - 1e-9):
+            chosen[place] = size
+            return True
+    return False
+
+
+def _divisors(number: int) -> int:
+    small = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
+    return 2 * len(small) - (small[-1] ** 2 == number) if small else 0

@@ -1,16 +1,25 @@
-"""Convert and check the arguments of ``tune``, and identify its call."""
+"""What the arguments of a call stand for: a space, a search, and the task of a session."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
-from schedlang.errors import SchedlangError, SpaceError
+from schedlang.errors import SchedlangError, SpaceError, WorkloadError
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement.protocol import check_method, check_values
+from schedlang.printed import first_line
 from schedlang.search import MakeStrategy, Proposal, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
+from schedlang.targets import Target
 from schedlang.tuning.identity import identity
+from schedlang.tuning.kernels.defaults import default_schedule
 from schedlang.workloads.workload import Workload
+
+# -- Spaces and searches --------------------------------------------------------------------------
 
 
 def as_space(space: Space | Module) -> Space:
@@ -134,3 +143,99 @@ def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -
         except SchedlangError:
             given = vars(search)
     return [given, type(strategy), strategy.name, dict(strategy.settings)]
+
+
+# -- The tasks of sessions ------------------------------------------------------------------------
+
+# Tasks of a network get some tens of trials each, for which descending at once measured best.
+_AUTO = "coordinate_descent"
+
+
+@dataclass(frozen=True)
+class TunedTask:
+    """What a session tunes.
+
+    Attributes
+    ----------
+    workload, space: what to search.
+    search: as it was given, for the identity of the run.
+    make_strategy: makes the search.
+    first: returns traces that the search starts from.
+    default: returns what the program runs with when it is not tuned, which then takes part in the
+        finals; None leaves it to the search.
+    identifying: values of options that identify the run, besides those of the session.
+    seed: of the search, where it is not the session's.
+    """
+
+    workload: Workload
+    space: Space
+    search: str | MakeStrategy | Strategy
+    make_strategy: Callable[[], Strategy]
+    first: Callable[[], Sequence[Trace]] = tuple
+    default: Callable[[], Schedule] | None = None
+    identifying: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+
+
+def task_of_tune(
+    workload: Workload,
+    space: Space,
+    search: str | MakeStrategy | Strategy,
+    trials: int | None,
+    seed: int,
+    compared: Mapping[str, Any],
+) -> TunedTask:
+    """Return the task of ``tune``; ``compared`` is what the call says of verification."""
+    make_strategy = partial(as_strategy, search, space, workload, seed, trials)
+    return TunedTask(workload, space, search, make_strategy, identifying=compared, seed=seed)
+
+
+def task_of_network(
+    workload: Workload,
+    target: Target,
+    space: Space,
+    search: str | MakeStrategy,
+    seed: int,
+    compared: Mapping[str, Any],
+    *,
+    moves_data: bool,
+    own: bool,
+) -> TunedTask:
+    """Return a task of ``tune_network``: its search starts from the default schedule.
+
+    The search does not depend on the number of trials. ``own`` says that the space is one of the
+    user's own, whose default is not what an untuned program runs with.
+    """
+    used = target.movement_space() if moves_data else space
+    made_by = _AUTO if search == "auto" else search
+
+    @cache
+    def of_space() -> Schedule:
+        return default_schedule(workload, target, space=used)
+
+    def untuned() -> Schedule:
+        return default_schedule(workload, target) if own else of_space()
+
+    def first() -> list[Trace]:
+        trace = of_space().trace
+        return [trace] if len(trace) else []
+
+    return TunedTask(
+        workload,
+        used,
+        search,
+        partial(as_strategy, made_by, used, workload, seed, None),
+        first,
+        untuned,
+        {"network": "network", **compared},
+        seed,
+    )
+
+
+def why_untunable(error: WorkloadError | SpaceError) -> str:
+    """Return why a task of a network cannot be tuned, in one line.
+
+    Nobody wrote the program by hand, so what its writer could do is left out.
+    """
+    said = error.reason if isinstance(error, WorkloadError) else str(error)
+    return first_line(said) or type(error).__name__

@@ -13,9 +13,9 @@ from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.networks.compiled_network import CompiledNetwork
 from schedlang.networks.compiling import CompiledNetworkSet, compile_network
 from schedlang.networks.network import Network
+from schedlang.networks.network_tasks import sizes_text
 from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Task, Total, latency_text
-from schedlang.networks.tuning.network_tasks import sizes_text
 from schedlang.printed import html_method, show_text
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from schedlang import host
@@ -73,3 +76,35 @@ def test_the_length_of_sve_registers(tmp_path: Path) -> None:
     (tmp_path / "proc/sys/abi").mkdir(parents=True)
     (tmp_path / "proc/sys/abi/sve_default_vector_length").write_text("32\n")
     assert host.sve_bits(tmp_path) == 256
+
+
+def test_a_process_is_told_by_its_number(tmp_path: Path) -> None:
+    """Its name, in parentheses, may hold anything, also what looks like the fields after it."""
+    (tmp_path / "7").mkdir()
+    ticks = "3 4 5 6"
+    line = f"7 (a) R 1 b) S 5 {'0 ' * 9}{ticks} 20 0 1 0 99 0"
+    (tmp_path / "7" / "stat").write_text(line)
+    (tmp_path / "8").mkdir()  # it ends meanwhile
+    (tmp_path / "9").mkdir()
+    (tmp_path / "9" / "stat").write_text("9 (cut")
+    found = dict(host.processes(tmp_path))
+    assert found == {7: host.ProcessStat("S", 5, 18, "99")}
+    assert host.process_stat(8, tmp_path) is None
+
+
+def test_children_are_found_until_they_are_reaped() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert child.pid in host.children_of(os.getpid())
+        assert child.pid in host.descendants(os.getpid())
+        own = host.process_stat(child.pid)
+        assert own is not None and own.parent == os.getpid() and own.processor_seconds >= 0
+    finally:
+        child.communicate(b"\n")
+    assert host.process_stat(child.pid) is None
+
+
+def test_the_status_of_this_process() -> None:
+    status = host.own_status()
+    assert int(status["Pid"]) == os.getpid()
+    assert host.own_file("no such file") == ""

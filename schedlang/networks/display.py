@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group
 from rich.table import Table
@@ -12,22 +13,38 @@ from rich.text import Text
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import SYSTEM, Clock
+from schedlang.networks.network_tasks import Shares, SlicedTask, shares_of
 from schedlang.networks.tasks import latency_text
-from schedlang.networks.tuning.network_tasks import Shares, SlicedTask, shares_of
 from schedlang.search import Strategy
-from schedlang.tuning.hosts import Lane
-from schedlang.tuning.session.live_view import OtherWork
+from schedlang.tuning.session.live_view import OtherWork, Progress
 from schedlang.tuning.session.screen import Screen, time_text, trials_text
 
 # Tasks that the table shows, those with the largest share first.
 _ROWS = 12
 
 
-class Display(Screen):
+@dataclass
+class Lane:
+    """What one host has done so far.
+
+    Attributes
+    ----------
+    slices, trials: numbers of them.
+    seconds: that they took.
+    latest: the place of the task that it had last.
+    """
+
+    slices: int = 0
+    trials: int = 0
+    seconds: float = 0.0
+    latest: int = 0
+
+
+class Display(Screen, Progress):
     """A live table on a terminal or in a notebook, and a line now and then in a log.
 
     Where the output is neither, the lines go to standard error if ``show`` is True. The logger
-    ``schedlang`` gets them in any case.
+    ``schedlang`` gets them in any case. Phases of a slice are not shown: it is short.
 
     Parameters
     ----------
@@ -65,15 +82,6 @@ class Display(Screen):
         self._counts[measurement.status] += 1
         self._other_work.count(measurement.disturbance)
         self.refresh()
-
-    def enter(self, phase: str) -> None:
-        """Nothing: a slice is short, and its phases say little."""
-
-    def compare_with(self, latency: float, *, complete: bool) -> None:
-        """Nothing: a task's row tells its own latency."""
-
-    def split(self, seconds: Mapping[str, float]) -> None:
-        """Nothing: the result tells it, for all tasks together."""
 
     def begin_slice(self, place: int) -> None:
         """Say which task is next."""

@@ -6,15 +6,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from schedlang.networks.display import Display
 from schedlang.networks.network import Network
+from schedlang.networks.network_result import NetworkResult, TaskResult
+from schedlang.networks.network_tasks import SlicedTask, shares_of
 from schedlang.networks.sizes import NetworkSet
 from schedlang.networks.tasks import Total
-from schedlang.networks.tuning.display import Display
-from schedlang.networks.tuning.network_result import NetworkResult, TaskResult
-from schedlang.networks.tuning.network_tasks import SlicedTask, shares_of
 from schedlang.search.tasks import HALF, TaskScheduler
 from schedlang.tuning.budget import describe_trials
-from schedlang.tuning.session import Call
+from schedlang.tuning.session import STORED, Call, Session
+
+NOTHING_LEFT = "no task is left that more trials could help"
+"""Why a search ended whose tasks have all ended."""
 
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
 FEWEST, _MOST = 4, 16
@@ -31,8 +34,8 @@ def finals_seconds(tasks: float) -> float:
     return min(max(_ALL_FINALS / tasks, LEAST_FINALS), _MOST_FINALS)
 
 
-class Session:
-    """One call of ``tune_network``, after its arguments were checked.
+class NetworkSession(Session[Display, NetworkResult]):
+    """The session of ``tune_network``: many tasks, and a scheduler that says which is next.
 
     Parameters
     ----------
@@ -40,6 +43,9 @@ class Session:
     runs: of their tasks, those with most arithmetic first.
     call: of all tasks.
     scheduler: says which task is next.
+    name: of what is tuned.
+    stored: whether the same call continues it.
+    kept: says how records are kept where none are stored.
 
     Attributes
     ----------
@@ -52,9 +58,13 @@ class Session:
         runs: Sequence[SlicedTask],
         call: Call,
         scheduler: TaskScheduler,
+        *,
+        name: str = "",
+        stored: bool = False,
+        kept: str = "its records are in result.database",
     ) -> None:
+        super().__init__(call, name, call.trials, how=STORED if stored else kept, kept=kept)
         self._networks = networks if isinstance(networks, NetworkSet) else tuple(networks)
-        self._call = call
         self._scheduler = scheduler
         self._trials = math.inf if call.trials is None else call.trials
         self.runs = runs
@@ -82,7 +92,7 @@ class Session:
                 return self._over
             place = self._scheduler.next([run.progress for run in self.runs])
             if place is None:
-                return "no task is left that more trials could help"
+                return NOTHING_LEFT
             run = self.runs[place]
             before = run.latency
             display.begin_slice(place)

@@ -24,7 +24,7 @@ from _results import store
 from tvm import te
 
 import schedlang as sl
-from schedlang.bench.suite import read_suite
+from schedlang.cli.suite import read_suite
 from schedlang.measurement.contest import hold_contest
 from schedlang.targets.deployment.callable import use_threads
 from schedlang.tvm.codegen import CodeGenerator, compile_program, runtime

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
-from schedlang.lab.emulator.emulation import emulate
+from schedlang.lab.emulator import emulate
 from schedlang.targets.cuda import nvcc
 from schedlang.terminal import LOGGER, announced
 from tests.tuning.scripted import Scripted

@@ -6,8 +6,7 @@ folder                              may import
 the core                            the core, by the order of ``LAYERS``
 ``lab/, tuning/, just_in_time/,     the core and the three parts, and those of this line that
 networks/, shapes/, plot/,          stand before it (``FLOORS``)
-report/, notebook/, naming/,
-bench/, cli/``
+report/, notebook/, bench/, cli/``
 ``metaschedule/``                   the core and the three parts: it is the way in and out
 ``testing/``                        the same and ``tuning/``: it tests all extension points
 ``schedlang/__init__.py``           the core, and the folders of ``EXPORTED``
@@ -61,10 +60,9 @@ FLOORS = {
     "notebook": {"report", "plot", "shapes", "networks", "tuning"},
     "metaschedule": set[str](),
     "testing": {"tuning"},
-    "naming": {"networks"},
-    "bench": {"naming", "tuning"},
+    "bench": {"tuning"},
     "cli": {
-        *("bench", "naming", "notebook", "report", "plot", "shapes", "networks", "metaschedule"),
+        *("bench", "notebook", "report", "plot", "shapes", "networks", "metaschedule"),
         *("tuning", "lab"),
     },
     "__main__": {"cli"},
@@ -73,7 +71,6 @@ FLOORS = {
 KEPT = {
     "schedlang.measurement": "schedlang.lab",
     "schedlang.measurement.recorded": "schedlang.lab",
-    "schedlang.measurement.recorded.score": "schedlang.lab",
     "schedlang.targets.cuda": "schedlang.lab",
     "schedlang.targets.cuda.emulator": "schedlang.lab",
 }

@@ -21,7 +21,7 @@ from _race_plot import COLOURS
 
 import schedlang as sl
 from paper_rows.figure import Figure, Row, Settings, Unit
-from schedlang.bench.suite import SuiteKernel, read_suite
+from schedlang.cli.suite import SuiteKernel, read_suite
 
 SUITE = Path(__file__).parents[1] / "suites" / "ansor.toml"
 COUNT, _SEED = 16, 0

@@ -13,6 +13,7 @@ from schedlang.measurement.contest import Standing, hold_contest, standings
 
 if TYPE_CHECKING:
     from schedlang.bench.torch_operators import Define, TorchOperator
+    from schedlang.measurement.disturbance import CoreUse
     from schedlang.targets import Target
     from schedlang.tvm.program import TensorProgram
     from schedlang.workloads.workload import Workload
@@ -31,6 +32,21 @@ TVM: its threads wait for each other."""
 def spread(rounds: Mapping[str, Sequence[float]]) -> float:
     """Return the largest ratio of a side's median round to its fastest, which counts."""
     return max(statistics.median(times) / min(times) for times in rounds.values())
+
+
+# Part of the cores that others use from which a machine is busy: threads of torch wait for each
+# other, so that its calls take many times as long then, in every round.
+_BUSY = 0.1
+
+
+def disturbance(rounds: Mapping[str, Sequence[float]], use: CoreUse | None) -> str:
+    """Say what other work did while the sides were timed; empty where there was little of it."""
+    said = []
+    if use is not None and use.others + use.stolen > _BUSY * use.cores:
+        said.append(str(use))
+    if (ratio := spread(rounds)) > CALM:
+        said.append(f"rounds usually take {ratio:.1f} times the fastest")
+    return ", ".join(said)
 
 
 class Peer(Protocol):

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedlang.bench import TORCH_DTYPES
 from schedlang.errors import SchedlangError, WorkloadError
-from schedlang.naming.words import TORCH_DTYPES
 from schedlang.targets.measure.inputs import random_inputs
 from schedlang.targets.measure.numerics import compare, numerics_of
 from schedlang.targets.measure.timing import TimingPolicy, collect

@@ -13,9 +13,8 @@ import typer
 import schedlang
 from schedlang.cli.compare import compare, report
 from schedlang.cli.doctor import doctor
-from schedlang.cli.exchange import export, import_records
-from schedlang.cli.look import best, explain, show
-from schedlang.cli.maintenance import merge, prune, summary
+from schedlang.cli.exchange import export, import_records, merge, prune
+from schedlang.cli.look import best, explain, show, summary
 from schedlang.cli.measure import bench, run, survey
 from schedlang.cli.tune import compile_network, tune, tune_network, tune_shapes
 from schedlang.cli.verb import DEBUG, FAILED, INTERRUPTED, USAGE, note, open_missing

@@ -1,4 +1,4 @@
-"""A check of ``schedlang doctor``: what was found, and the remedy; and those of the software."""
+"""Checks of ``schedlang doctor``: what one found, and the remedy; the software, and a database."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
-import schedlang
+import schedlang as sl
 from schedlang.errors import VersionError
 from schedlang.printed import first_line
 from schedlang.requirements import FFI, TVM, fits, install_command, requirements, version_of
@@ -113,10 +114,10 @@ def check_versions() -> DoctorCheck:
         for name, spec in wanted.items()
         if found[name] is None or not fits(found[name] or "", spec)
     }
-    shown = [f"schedlang {schedlang.__version__}"]
+    shown = [f"schedlang {sl.__version__}"]
     shown += [f"{name} {found[name]}" for name in (TVM, FFI) if found.get(name)]
     shown.append(f"Python {platform.python_version()}")
-    figures = {"schedlang": schedlang.__version__, **found, "python": platform.python_version()}
+    figures = {"schedlang": sl.__version__, **found, "python": platform.python_version()}
     if not wanted:
         return DoctorCheck(
             "versions", "warn", ", ".join(shown), "what is needed is not known: pip install ."
@@ -184,3 +185,67 @@ def check_environment() -> DoctorCheck:
         f"unset {' '.join(there)}, unless a deployed program needs it",
         there,
     )
+
+
+_NAMED = 3
+
+
+def check_database(path: Path) -> DoctorCheck:
+    """Open a database, which checks the file, and apply the best record of each workload."""
+    from schedlang.database import best_first
+    from schedlang.database.file import is_alive
+    from schedlang.database.programs import Unreadable, replayed
+    from schedlang.targets import toolchain_key
+
+    name = "database"
+    if path.is_dir():
+        return DoctorCheck(name, "fail", f"{path} is a folder", "give the file of a database")
+    if not path.is_file():
+        return DoctorCheck(
+            name, "fail", f"{path}: there is no such file", "tune --database makes one"
+        )
+    try:
+        opened = sl.open_database(path, read_only=True)
+    except sl.DatabaseError as error:
+        reason, _, remedy = str(error).partition("; ")
+        return DoctorCheck(name, "fail", reason, remedy)
+    key, toolchain = sl.Target("cpu").key, toolchain_key()
+    with opened:
+        workloads, runs, unreadable = opened.workloads(), opened.runs(), Unreadable()
+        total = opened.count()
+        here = usable = 0
+        for workload_key, workload_name in workloads:
+            here += opened.count(workload_key, key, toolchain)
+            found = best_first(opened, workload_key, key)
+            program = unreadable.workload(opened, workload_key, workload_name)
+            if found and program is not None:
+                usable += replayed(found[0], program, unreadable=unreadable) is not None
+    unfinished = [run for run in runs if not run.outcome]
+    alive = [run for run in unfinished if run.owner and is_alive(run.owner)]
+    figures = {
+        "records": total,
+        "records_of_this_machine": here,
+        "workloads": len(workloads),
+        "usable": usable,
+        "runs": len(runs),
+        "runs_not_ended": len(unfinished),
+    }
+    text = (
+        f"{path} is sound: {total:,} records of {len(workloads)} workloads, {here:,} of them from "
+        f"this machine and toolchain; {len(runs)} runs"
+    )
+    if unreadable:
+        return DoctorCheck(
+            name,
+            "warn",
+            f"{text}; some rows cannot be used: {unreadable}",
+            "they were written by another version, or are damaged; the others are used",
+            figures,
+        )
+    if unfinished and len(alive) < len(unfinished):
+        ids = ", ".join(f"#{run.id}" for run in unfinished[:_NAMED])
+        more = "" if len(unfinished) <= _NAMED else f" and {len(unfinished) - _NAMED} more"
+        return DoctorCheck(
+            name, "ok", f"{text}; not ended: {ids}{more}, the same call continues", figures=figures
+        )
+    return DoctorCheck(name, "ok", text, figures=figures)

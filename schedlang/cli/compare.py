@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedlang.cli import documents
+from schedlang.cli.objects import UsageError
 from schedlang.cli.stored import Named, histories_of, named, opened, record_of, writable
 from schedlang.cli.verb import Answer, verb
 from schedlang.interpreters.document import stored_decisions
 from schedlang.measurement import describe_latency
-from schedlang.measurement.finals import CONFIDENCE, DRIFT, p_value_of
-from schedlang.naming.objects import UsageError
+from schedlang.measurement.finals import verdict
 
 if TYPE_CHECKING:
     from schedlang.database import FinalsEntry, Record, Timing
@@ -85,18 +85,22 @@ def compare_records(
     ratio = p_value = None
     timings = (first, second)
     if not (one.ok and other.ok):
-        verdict = "no latency to compare"
+        said = "no latency to compare"
     elif one.workload_key != other.workload_key:
-        verdict = "other workloads, whose latencies do not compare"
+        said = "other workloads, whose latencies do not compare"
     else:
         together = _together(one, other, entries)
         timings = together or timings
-        ratio = timings[1].latency / timings[0].latency
-        p_value = p_value_of(timings[0].samples, timings[1].samples)
-        verdict = _verdict_of(ratio, p_value, together is not None, same)
+        found = verdict(
+            timings[1].samples,
+            timings[0].samples,
+            same_program=same,
+            in_turns=together is not None,
+        )
+        ratio, p_value, said = found.ratio, found.p_value, found.about("the second")
         if one.target_key != other.target_key:
-            verdict += "; measured on different machines"
-    return RecordComparison(one, other, timings, ratio, p_value, verdict, same, decisions)
+            said += "; measured on different machines"
+    return RecordComparison(one, other, timings, ratio, p_value, said, same, decisions)
 
 
 def _together(
@@ -113,23 +117,6 @@ def _together(
         if one.id in found and other.id in found and one.id != other.id:
             return Timing(one, found[one.id]), Timing(other, found[other.id])
     return None
-
-
-def _verdict_of(ratio: float, p_value: float | None, held: bool, same: bool) -> str:
-    percent = abs(ratio - 1)
-    if same:
-        return f"the same program; the difference of {percent:.1%} is noise"
-    word = "slower" if ratio >= 1 else "faster"
-    if p_value is None:
-        return f"the second is {percent:.1%} {word}; too few samples to tell it from noise"
-    if p_value >= 1 - CONFIDENCE:
-        return f"as fast within the noise (p = {p_value:.2g})"
-    text = f"the second is {percent:.1%} {word} (p = {p_value:.2g})"
-    if held:
-        return f"{text}, timed in turns"
-    if 1 / DRIFT < ratio < DRIFT:
-        return f"{text}, but at another time: up to {DRIFT - 1:.0%} may be the machine"
-    return f"{text}: more than noise"
 
 
 def _differing(one: Record, other: Record) -> dict[str, tuple[str, str]]:

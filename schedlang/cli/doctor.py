@@ -21,6 +21,7 @@ import schedlang as sl
 from schedlang.cli.checks import (
     DoctorCheck,
     check_compiler,
+    check_database,
     check_environment,
     check_extras,
     check_tvm,
@@ -28,7 +29,6 @@ from schedlang.cli.checks import (
     run_checks,
     verdict,
 )
-from schedlang.cli.maintenance import check_database
 from schedlang.cli.verb import DONE, FAILED, Answer, note, verb
 
 _CPU = "sys/devices/system/cpu"

@@ -1,21 +1,26 @@
-"""``schedlang export`` and ``schedlang import``."""
+"""The verbs that take records along: ``export``, ``import``, ``merge`` and ``prune``."""
 
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 import schedlang as sl
 from schedlang.cli import options
+from schedlang.cli.objects import UsageError, check_target, existing_file, misspelt, target_of
 from schedlang.cli.stored import (
     Named,
     check_for_c,
     chosen,
     database_to_write,
+    existing,
     named,
     opened,
     schedule_of,
@@ -23,10 +28,12 @@ from schedlang.cli.stored import (
     writable,
 )
 from schedlang.cli.verb import FAILED, Answer, NothingFound, option_names, verb
+from schedlang.cli.words import SCRIPT
 from schedlang.files import write_text
-from schedlang.naming.objects import UsageError, check_target, existing_file, misspelt, target_of
-from schedlang.naming.words import SCRIPT
 from schedlang.terminal import one_line
+
+if TYPE_CHECKING:
+    from schedlang.database import Database
 
 
 class SpaceFiles(NamedTuple):
@@ -322,3 +329,86 @@ def import_records(
     }
     nothing = not (imported.records or imported.failed or imported.known)
     return Answer(imported, document, FAILED if nothing else 0)
+
+
+_DAY = 86400.0
+_MOST = 10**9
+
+
+@verb
+def merge(
+    sources: Annotated[list[Path], typer.Argument(help="Databases to read.")],
+    into: Annotated[
+        Path, typer.Option(help="The database that gets their records; made if it is missing.")
+    ],
+) -> Answer:
+    """Copy records, programs and runs of databases into another one; nothing is doubled."""
+    from schedlang.database import merge as merge_databases
+    from schedlang.database import open_database
+
+    database_to_write(into)
+    for source in sources:
+        if existing(source).resolve() == into.resolve():
+            raise UsageError(f"{source} cannot be merged into itself")
+    with ExitStack() as stack:
+        # All are read before the file is made.
+        held = {str(source): stack.enter_context(opened(source)) for source in sources}
+        target = stack.enter_context(open_database(into))
+        merged = {source: merge_databases(one, target) for source, one in held.items()}
+    text = "\n".join(f"{source}: {one}" for source, one in merged.items())
+    return Answer(text, {"into": str(into), "merged": merged})
+
+
+@verb
+def prune(
+    database: Annotated[Path, typer.Argument(help="The database to shrink.")],
+    keep_best: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=_MOST, help="Number of records of each workload to keep, the fastest."
+        ),
+    ] = None,
+    older_than_days: Annotated[
+        float | None, typer.Option(help="Remove only records that are older.")
+    ] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Remove records of failed candidates, too.")
+    ] = False,
+    workload: Annotated[
+        str | None, typer.Option(help="Only of this workload: its name or key.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Only of this machine.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> Answer:
+    """Remove records that nobody needs, and make the file smaller."""
+    from schedlang.database import open_database
+    from schedlang.database import prune as prune_database
+
+    if keep_best is None and older_than_days is None and not failures:
+        raise UsageError("say what goes: --keep-best, --older-than-days or --failures")
+    # A day in the future would remove everything.
+    if older_than_days is not None and not 0 <= older_than_days < math.inf:
+        raise UsageError(f"--older-than-days {older_than_days:g}: give a number of days, 0 or more")
+    if target is not None:
+        check_target(target)
+    with open_database(existing(database), read_only=dry_run) as held:
+        pruned = prune_database(
+            held,
+            keep_best=keep_best,
+            older_than=None if older_than_days is None else time.time() - older_than_days * _DAY,
+            workload_key=None if workload is None else _key(held, workload),
+            target_key=None if target is None else target_of(target).key,
+            failures=failures,
+            dry_run=dry_run,
+        )
+    return Answer(pruned, {"database": str(database), "pruned": pruned})
+
+
+def _key(database: Database, name: str) -> str:
+    """Return the key of the workload that has a name or key."""
+    found = [key for key, other in database.workloads() if name in (key, other)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{len(found)} workloads are called {name!r}: give one of {found}")
+    raise UsageError(f"the database has no workload {name!r}")

@@ -1,4 +1,4 @@
-"""The verbs that show one program or explain one: ``best``, ``show`` and ``explain``."""
+"""The verbs that look at what was found: ``best``, ``show``, ``explain`` and ``summary``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
+from schedlang.cli.objects import UsageError, check_target, module_of, target_of, target_of_key
 from schedlang.cli.options import Form
 from schedlang.cli.stored import (
     Named,
@@ -22,10 +23,9 @@ from schedlang.cli.stored import (
     schedule_of,
     workload_in,
 )
-from schedlang.cli.verb import Answer, NothingFound, note, option_names, verb
+from schedlang.cli.verb import FAILED, Answer, NothingFound, note, option_names, verb
 from schedlang.interpreters.document import stored_decisions
-from schedlang.naming.objects import UsageError, check_target, module_of, target_of, target_of_key
-from schedlang.terminal import one_line
+from schedlang.terminal import one_line, table
 
 if TYPE_CHECKING:
     from schedlang.language.schedule import Schedule
@@ -251,3 +251,38 @@ def _of_run(run: str, found: Named, target: str | None) -> Answer:
         "candidates": said.candidates,
     }
     return Answer(said, document)
+
+
+@verb
+def summary(database: options.Database) -> Answer:
+    """List the workloads of a database with their trials and best latencies, and its runs."""
+    from schedlang.database import summary as summary_of
+    from schedlang.database.summaries import HEAD, row_of
+
+    with opened(database) as held:
+        rows, runs = summary_of(held), held.runs()
+        names = dict(held.workloads())
+    document = {"workloads": rows, "runs": [documents.of_run(run) for run in runs]}
+    if not rows and not runs:
+        return Answer(f"{database} is empty: nothing was measured into it", document, FAILED)
+    parts = [table(HEAD, [row_of(one) for one in rows])] if rows else []
+    if runs:
+        head = ("run", "workload", "search", "seed", "state", "notes", "tags")
+        parts.append(
+            table(
+                head,
+                [
+                    (
+                        f"#{run.id}",
+                        names.get(run.workload_key, run.workload_key),
+                        run.search,
+                        str(run.seed),
+                        "ended" if run.outcome else "not ended",
+                        run.notes,
+                        ", ".join(run.tags),
+                    )
+                    for run in runs
+                ],
+            )
+        )
+    return Answer("\n\n".join(parts), document)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import schedlang as sl
-from schedlang.bench.suite import Suite, SuiteKernel, read_suite
 from schedlang.cli import documents, options
+from schedlang.cli.objects import UsageError, target_of, target_of_key
 from schedlang.cli.options import arguments_of, check_words, taking
+from schedlang.cli.programs import check_program, workload_of
 from schedlang.cli.stored import chosen, named, opened, schedule_of, writable
+from schedlang.cli.suite import Suite, SuiteKernel, read_suite
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, note, option_names, verb
 from schedlang.measurement import describe_latency
 from schedlang.measurement.contest import Standing
-from schedlang.measurement.finals import DRIFT, Interval
-from schedlang.naming.objects import UsageError, target_of, target_of_key
-from schedlang.naming.programs import check_program, workload_of
-from schedlang.printed import nearest
+from schedlang.measurement.finals import Interval, within_drift
+from schedlang.printed import interval_text, nearest
 from schedlang.terminal import one_line, table
 from schedlang.tuning.options import SURVEY, TUNE, Option
 
@@ -104,7 +104,7 @@ def _drift(timing: Timing, ours: Standing) -> str:
         return f"it was recorded as {timing.record.status}"
     ratio = ours.latency / timing.latency
     then = f"{describe_latency(timing.latency)} when it was recorded"
-    if 1 / DRIFT <= ratio <= DRIFT:
+    if within_drift(ratio):
         return f"as fast as it was ({then})"
     return f"{ratio:.2f}x the time of then ({then}): the machine is not as it was"
 
@@ -117,7 +117,7 @@ def _our_line(side: Standing, flops: float) -> str:
 
 
 def _between(interval: Interval) -> str:
-    return f"{describe_latency(interval.low)} to {describe_latency(interval.high)}"
+    return interval_text(interval.low, interval.high, describe_latency)
 
 
 def _sides_table(sides: list[Standing], flops: float) -> str:
@@ -227,9 +227,8 @@ def _chosen(suite: Suite, patterns: Sequence[str]) -> list[SuiteKernel]:
 
 
 def _measured(suite: Suite, kernels: list[SuiteKernel], plan: Any, sides: int) -> Answer:
-    from schedlang.bench.measuring import measure_kernels
+    from schedlang.bench.measuring import figures, head, measure_kernels, row_line, summary
     from schedlang.bench.peers import COMPILED, EAGER
-    from schedlang.bench.summary import figures, head, row_line, summary
 
     names = [one.name for one in kernels]
     rows, interrupted, began = [], False, time.perf_counter()

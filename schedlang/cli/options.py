@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from schedlang.cli.objects import UsageError
 from schedlang.cli.settings import MACHINES, WORDS, Word
-from schedlang.naming.objects import UsageError
-from schedlang.naming.words import TARGETS, complete_program, completing
+from schedlang.cli.words import TARGETS, complete_program, completing
 from schedlang.tuning.options import OUTPUT, REQUIRED, Option
 
 WHAT = (

@@ -15,9 +15,7 @@ from typing import Annotated, Any
 import typer
 
 import schedlang as sl
-from schedlang.cli.stored import database_to_write
-from schedlang.errors import require
-from schedlang.naming.objects import (
+from schedlang.cli.objects import (
     UsageError,
     check_object,
     check_target,
@@ -27,7 +25,9 @@ from schedlang.naming.objects import (
     object_of,
     target_of,
 )
-from schedlang.naming.words import OBJECTIVES, SCHEDULERS, SEARCHES, TARGETS
+from schedlang.cli.stored import database_to_write
+from schedlang.cli.words import OBJECTIVES, SCHEDULERS, SEARCHES, TARGETS
+from schedlang.errors import require
 from schedlang.printed import not_among
 from schedlang.tuning.options import SEARCH, STOP
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from schedlang.cli.objects import UsageError, check_target, names_in, target_of
+from schedlang.cli.programs import UnknownOperator, check_program, workload_of
 from schedlang.cli.verb import NothingFound
+from schedlang.cli.words import OPERATORS, operator_called
 from schedlang.errors import DatabaseError
-from schedlang.naming.objects import UsageError, check_target, names_in, target_of
-from schedlang.naming.programs import UnknownOperator, check_program, workload_of
-from schedlang.naming.words import OPERATORS, operator_called
 from schedlang.printed import nearest
 
 if TYPE_CHECKING:

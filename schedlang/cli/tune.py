@@ -12,21 +12,9 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
+from schedlang.cli.objects import UsageError, target_of
 from schedlang.cli.options import arguments_of, check_words, taking
-from schedlang.cli.stored import check_for_c, existing, writable
-from schedlang.cli.verb import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    Answer,
-    NothingFound,
-    note,
-    option_names,
-    verb,
-)
-from schedlang.files import write_text
-from schedlang.naming.objects import UsageError, target_of
-from schedlang.naming.programs import (
+from schedlang.cli.programs import (
     FORM,
     NETWORK,
     TEMPLATE,
@@ -38,7 +26,19 @@ from schedlang.naming.programs import (
     template_of,
     workload_of,
 )
-from schedlang.naming.words import complete_program
+from schedlang.cli.stored import check_for_c, existing, writable
+from schedlang.cli.verb import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Answer,
+    NothingFound,
+    note,
+    option_names,
+    verb,
+)
+from schedlang.cli.words import complete_program
+from schedlang.files import write_text
 from schedlang.tuning.options import OUTPUT, TUNE, TUNE_NETWORK, TUNE_SHAPES
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from schedlang.cli.documents import plain
+from schedlang.cli.objects import UsageError
 from schedlang.errors import SchedlangError, SpaceError, TargetError
-from schedlang.naming.objects import UsageError
 from schedlang.terminal import printable, redirected
 
 _STANDARD_ERROR = 2

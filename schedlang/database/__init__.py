@@ -13,7 +13,7 @@ from schedlang.database.run import Ask, Rejections, Run, RunDetails, TrialDetail
 
 if TYPE_CHECKING:
     from schedlang.database.merging import Merged, Pruned, merge, prune
-    from schedlang.database.programs import (
+    from schedlang.database.summaries import (
         BestDiffers,
         Difference,
         WorkloadSummary,

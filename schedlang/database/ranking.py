@@ -11,7 +11,8 @@ from typing import NamedTuple
 from schedlang.database.database import Database
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.measurement.finals import Interval, median_interval
-from schedlang.measurement.measurement import describe_latency, no_latency
+from schedlang.measurement.measurement import no_latency
+from schedlang.printed import describe_latency
 
 
 @dataclass(frozen=True, slots=True)

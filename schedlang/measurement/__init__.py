@@ -11,10 +11,9 @@ from schedlang.measurement.measurement import (
     Candidate,
     Measurement,
     Status,
-    describe_latency,
-    describe_speedup,
 )
 from schedlang.measurement.measurer import Measurer, SupportsMeasure, as_measurer
+from schedlang.printed import describe_latency, describe_speedup
 
 if TYPE_CHECKING:
     from schedlang.lab import RecordedSpace, SimulatedMeasurer

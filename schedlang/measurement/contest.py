@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.finals import (
-    CONFIDENCE,
     FEWEST_SAMPLES,
+    WITHIN_NOISE,
     Interval,
+    Verdict,
     is_certain,
     median_interval,
     p_value_of,
@@ -184,14 +185,16 @@ class Standing:
         return median_interval(self.samples) if len(self.samples) >= FEWEST_SAMPLES else None
 
     def verdict(self, ours: Standing) -> str:
-        """Say how its latency relates to ours."""
+        """Say how its latency relates to ours, in a few words."""
         if self is ours:
             return ""
-        ratio = self.latency / ours.latency
-        if self.p_value is not None and self.p_value >= 1 - CONFIDENCE:
-            return f"{ratio:.2f}x, as fast within the noise"
+        found = Verdict(self.latency / ours.latency, self.p_value, in_turns=True)
+        if found.noise:
+            return f"{found.ratio:.2f}x, {WITHIN_NOISE}"
         bound = "" if self.complete else ">= "
-        return f"{bound}{ratio:.3g}x the time" if ratio >= 1 else f"{ratio:.2f}x the time: faster"
+        if found.ratio >= 1:
+            return f"{bound}{found.ratio:.3g}x the time"
+        return f"{found.ratio:.2f}x the time: faster"
 
 
 def standings(samples: Mapping[str, Sequence[float]], ours: str) -> list[Standing]:

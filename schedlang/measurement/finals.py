@@ -14,11 +14,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.measurement.measurement import describe_latency
+from schedlang.printed import (
+    count_text,
+    describe_latency,
+    for_terminals,
+    interval_text,
+    p_text,
+    percent_text,
+)
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
 """With fewer samples of a program, its latency is not known well enough to compare it."""
+
+WITHIN_NOISE = "as fast within the noise"
+"""What is said of programs that cannot be told apart."""
 
 # Medians this near, of samples that cannot be told apart, are a tie.
 _TIE = 1.01
@@ -100,7 +110,7 @@ class Finals:
         if self.runner_up is None or self.p_value is None:
             return False
         overlap = min(self.runner_up.samples) <= max(self.winner.samples)
-        return overlap and self.p_value >= 1 - CONFIDENCE
+        return overlap and is_noise(self.p_value)
 
     @property
     def noisy(self) -> bool:
@@ -112,7 +122,7 @@ class Finals:
         if not self.held:
             return "not needed: no other program is near the fastest"
         text = (
-            f"{describe_latency(found.low)} to {describe_latency(found.high)} "
+            f"{interval_text(found.low, found.high, describe_latency)} "
             f"({found.confidence:.0%} confidence)"
         )
         if self.runner_up is None:
@@ -122,10 +132,10 @@ class Finals:
             return f"{text}, the second {second}, p = {self.p_value:.2g}"
         text += f", a tie with the runner-up: {second}, p = {self.p_value:.2g}"
         if self.noisy:
-            low, high = min(self.winner.samples), max(self.winner.samples)
+            ends = min(self.winner.samples), max(self.winner.samples)
             text += (
                 "; the machine is noisy: samples of one program range from "
-                f"{describe_latency(low)} to {describe_latency(high)}"
+                f"{interval_text(*ends, describe_latency)}"
             )
         return text
 
@@ -214,6 +224,16 @@ def p_value_of(one: Sequence[float], other: Sequence[float]) -> float | None:
     return None if min(len(one), len(other)) < FEWEST_SAMPLES else mann_whitney(one, other)
 
 
+def is_noise(p_value: float | None) -> bool:
+    """Whether two programs of this p-value cannot be told apart; False where none is known."""
+    return p_value is not None and p_value >= 1 - CONFIDENCE
+
+
+def within_drift(ratio: float) -> bool:
+    """Whether a ratio of latencies measured one after the other may be the machine alone."""
+    return 1 / DRIFT <= ratio <= DRIFT
+
+
 def is_certain(samples: Mapping[Any, Sequence[float]]) -> bool:
     """Whether more rounds would not change which of several programs is the fastest."""
     fastest, *others = sorted(samples.values(), key=statistics.median)
@@ -248,4 +268,93 @@ def _ties(finalist: Finalist, fastest: Finalist, incumbent: int | None) -> bool:
         near = min(finalist.samples) <= max(fastest.samples)
     else:
         near = finalist.latency <= _TIE * fastest.latency
-    return near and mann_whitney(finalist.samples, fastest.samples) >= 1 - CONFIDENCE
+    return near and is_noise(mann_whitney(finalist.samples, fastest.samples))
+
+
+# -- The verdict on two programs, in words ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one program is faster than another, and how certain that is.
+
+    Attributes
+    ----------
+    ratio: median latency of the one over that of the other.
+    p_value: probability of samples that differ this much if both are equally fast; None where
+        there are too few samples to tell, or only a lower bound is known.
+    same_program: whether both are the same program, so that any difference is noise.
+    in_turns: whether both were timed in the same rounds, which leaves no drift of the machine.
+    why_unknown: why there is no p-value.
+    """
+
+    ratio: float
+    p_value: float | None = None
+    same_program: bool = False
+    in_turns: bool = False
+    why_unknown: str = "too few samples"
+
+    @property
+    def noise(self) -> bool:
+        """Whether the two cannot be told apart; False where that is not known."""
+        return self.same_program or is_noise(self.p_value)
+
+    def __str__(self) -> str:
+        return self.about()
+
+    def about(self, subject: str = "") -> str:
+        """Return the verdict in words; ``subject`` stands for the one program in them."""
+        percent = for_terminals(percent_text(abs(self.ratio - 1), 1))
+        if self.same_program:
+            return f"the same program, so a difference of {percent} is noise"
+        if self.noise:
+            return f"{WITHIN_NOISE} ({self._chance})"
+        near = within_drift(self.ratio)
+        if near:
+            said = f"{percent} {'slower' if self.ratio >= 1 else 'faster'}"
+        else:
+            said = f"{self.ratio:.3g}x the time"
+        if subject:
+            said = f"{subject} {'is' if near else 'takes'} {said}"
+        if self.p_value is None:
+            return f"{said}; cannot be told from noise: {self.why_unknown}"
+        said = f"{said} ({self._chance})"
+        if self.in_turns:
+            return f"{said}, timed in turns"
+        if near:
+            limit = percent_text(DRIFT - 1)
+            return f"{said}, but measured at different times: up to {limit} may be the machine"
+        return f"{said}: more than noise"
+
+    @property
+    def _chance(self) -> str:
+        assert self.p_value is not None
+        return p_text(self.p_value)
+
+
+def verdict(
+    one: Sequence[float],
+    other: Sequence[float],
+    *,
+    same_program: bool = False,
+    in_turns: bool = False,
+    why_unknown: str = "",
+) -> Verdict:
+    """Compare the samples of one program, in seconds, with those of another.
+
+    Two programs are told apart by ``mann_whitney``, where both have ``FEWEST_SAMPLES``.
+
+    Parameters
+    ----------
+    same_program: both make the same program.
+    in_turns: both were timed in the same rounds.
+    why_unknown: why they are not told apart; by default that one has too few samples.
+    """
+    fewest = min(len(one), len(other))
+    return Verdict(
+        statistics.median(one) / statistics.median(other),
+        p_value_of(one, other),
+        same_program,
+        in_turns,
+        why_unknown or f"one has only {count_text(fewest, 'sample')}",
+    )

@@ -13,9 +13,8 @@ from schedlang.networks.network_result import NetworkResult, TaskResult
 from schedlang.networks.tasks import Task
 from schedlang.notebook.markup import bar, card, clipped, code, line, table
 from schedlang.notebook.results import tiles_html
-from schedlang.printed import count_text
+from schedlang.printed import count_text, duration_text, latency_text, speedup_text
 from schedlang.report.facts import FactTile
-from schedlang.report.numbers import duration_text, latency_text, speedup_text
 
 # -- What ``tune_network`` measured: the latency of all tasks, and where it goes ------------------
 

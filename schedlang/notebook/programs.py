@@ -9,8 +9,7 @@ from markupsafe import Markup
 from schedlang.database import Record
 from schedlang.notebook.markup import card, clipped, code, folded, join, line, table
 from schedlang.notebook.traces import lines_of
-from schedlang.printed import count_text
-from schedlang.report.numbers import latency_text, moment_text, p_text
+from schedlang.printed import count_text, interval_text, latency_text, moment_text, p_text
 from schedlang.tuning.kernels.match import Match
 from schedlang.tuning.result import Best
 
@@ -42,7 +41,7 @@ def _facts(program: Best | Match) -> Iterator[tuple[str, str]]:
     yield "latency", latency_text(program.latency)
     if isinstance(program, Best):
         if (interval := program.confidence_interval) is not None:
-            ends = f"{latency_text(interval.low)} to {latency_text(interval.high)}"
+            ends = interval_text(interval.low, interval.high)
             yield f"{interval.confidence:.0%} interval", ends
         if program.p_value is not None:
             yield "runner-up", f"{p_text(program.p_value)} if it is as fast"

@@ -22,10 +22,9 @@ from schedlang.notebook.markup import (
     row,
     table,
 )
-from schedlang.printed import count_text
+from schedlang.printed import count_text, latency_text, ratio_text
 from schedlang.report.comparison import BestOfRun, RunComparison, bests_table
 from schedlang.report.facts import Context, FactTile, tiles
-from schedlang.report.numbers import latency_text, ratio_text
 from schedlang.tuning.explaining import DecisionEffect, Explanation
 from schedlang.tuning.result import TuneResult
 

@@ -24,14 +24,11 @@ from schedlang.plot.style import (
     VERMILLION,
     WIDTH,
     Source,
-    Unit,
-    duration_unit,
     inline,
-    latency_unit,
-    significant,
     styled,
 )
 from schedlang.plot.tables import machine_limits
+from schedlang.printed import Unit, duration_unit, latency_unit, significant
 
 Rows = Mapping[str, Sequence[TrialRow]]
 """The trials of runs by name."""

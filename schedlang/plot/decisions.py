@@ -11,19 +11,7 @@ from schedlang.database.history import REJECTIONS, RunHistory, TrialRow, gains
 from schedlang.plot.convergence import NO_LATENCY, unit_of
 from schedlang.plot.finals import names_up
 from schedlang.plot.sources import Runs, histories_of, one_run
-from schedlang.plot.style import (
-    BLUE,
-    GREY,
-    SERIES,
-    WIDTH,
-    Data,
-    Source,
-    Unit,
-    in_order,
-    inline,
-    significant,
-    styled,
-)
+from schedlang.plot.style import BLUE, GREY, SERIES, WIDTH, Data, Source, in_order, inline, styled
 from schedlang.plot.tables import (
     Column,
     Decisions,
@@ -36,6 +24,7 @@ from schedlang.plot.tables import (
     shown_values,
     weigh,
 )
+from schedlang.printed import Unit, significant
 
 # -- Two decisions against each other, with the way that the search took --------------------------
 

@@ -10,20 +10,9 @@ import altair as alt
 from schedlang.database.history import FINALS, RunHistory
 from schedlang.measurement.finals import median_interval
 from schedlang.plot.sources import Runs, one_run
-from schedlang.plot.style import (
-    BLUE,
-    GREY,
-    WIDTH,
-    Data,
-    Source,
-    Unit,
-    in_order,
-    inline,
-    latency_unit,
-    significant,
-    styled,
-)
+from schedlang.plot.style import BLUE, GREY, WIDTH, Data, Source, in_order, inline, styled
 from schedlang.plot.tables import FinalsTable, finals_table
+from schedlang.printed import Unit, latency_unit, significant
 
 
 def finals(runs: Runs) -> alt.LayerChart:

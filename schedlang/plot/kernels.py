@@ -9,7 +9,8 @@ from typing import Any
 import altair as alt
 
 from schedlang.measurement import describe_latency
-from schedlang.plot.style import Source, inline, significant, styled
+from schedlang.plot.style import Source, inline, styled
+from schedlang.printed import significant
 from schedlang.shapes import ShapeSet
 from schedlang.shapes.extents import Extents
 from schedlang.shapes.ranges import Kernel, RangeKernels

@@ -6,9 +6,8 @@ are readable on white and on black.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import altair as alt
 
@@ -29,41 +28,12 @@ Source = Callable[[str, Callable[[], Rows]], Data]
 _Chart = TypeVar("_Chart", bound=alt.TopLevelMixin)
 
 
-class Unit(NamedTuple):
-    """A unit of time: its name, and how many of it make a second."""
-
-    name: str
-    scale: float
-
-
-def latency_unit(latencies: Iterable[float]) -> Unit:
-    """Return the unit in which the shortest of some latencies, in seconds, is 1 or more."""
-    shortest = min(latencies, default=1.0)
-    if shortest >= 1:
-        return Unit("s", 1.0)
-    if shortest >= 1e-3:
-        return Unit("ms", 1e3)
-    return Unit("\N{MICRO SIGN}s", 1e6)
-
-
-def duration_unit(seconds: float) -> Unit:
-    """Return the unit for an axis of so many wall seconds."""
-    if seconds <= 180:
-        return Unit("s", 1.0)
-    return Unit("min", 1 / 60) if seconds <= 3 * 3600 else Unit("h", 1 / 3600)
-
-
 def in_order(names: Iterable[str], **options: Any) -> alt.Scale:
     """Return a scale with names in this order.
 
     ``sort=`` would do the same, and put the names into expressions, which not every text survives.
     """
     return alt.Scale(domain=list(names), **options)
-
-
-def significant(value: float, digits: int = 6) -> float:
-    """Return a number rounded to significant digits: shorter to store, and as good to look at."""
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
 def inline(name: str, rows: Callable[[], Rows]) -> Data:

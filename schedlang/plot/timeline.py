@@ -18,13 +18,11 @@ from schedlang.plot.style import (
     VERMILLION,
     WIDTH,
     Source,
-    Unit,
-    duration_unit,
     in_order,
     inline,
-    significant,
     styled,
 )
+from schedlang.printed import Unit, duration_unit, significant
 
 COLORS = {"build": BLUE, "run": VERMILLION, "verify": GREEN, "idle": "rgba(138, 147, 160, 0.28)"}
 """Of what workers do; idle is quiet on white and on black."""

@@ -19,9 +19,8 @@ from schedlang.plot.decisions import (
 )
 from schedlang.plot.tables import Column, Weight, default_pair, label, shown_values
 from schedlang.plot.timeline import ACTIVITIES, TimeLine, time_line, timeline_chart, why_empty
-from schedlang.printed import count_text
+from schedlang.printed import count_text, duration_text, interval_text, latency_text, percent_text
 from schedlang.report.facts import Context
-from schedlang.report.numbers import duration_text, latency_text, percent_text
 from schedlang.report.page import Datasets
 from schedlang.report.view import Chart, Table, View, spec_of
 
@@ -53,7 +52,7 @@ def convergence_view(context: Context) -> View:
             f"{gain.row.number:,}" if gain.row.number is not None else "",
             duration_text(gain.row.seconds),
             latency_text(gain.latency) + ("" if gain.row.record.certain else ", uncertain"),
-            f"{latency_text(gain.low)} to {latency_text(gain.high)}",
+            interval_text(gain.low, gain.high),
         ]
         for gain in context.gains
     ]

@@ -11,18 +11,18 @@ from schedlang.database.past_runs import NOT_ENDED, RunOutcome, outcome_of
 from schedlang.database.programs import workload_of
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
-from schedlang.measurement.finals import CONFIDENCE, DRIFT, FEWEST_SAMPLES, Interval, mann_whitney
+from schedlang.measurement.finals import Interval, verdict
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables import read_decisions
-from schedlang.printed import count_text, html_method, show_text
-from schedlang.report.numbers import (
+from schedlang.printed import (
     duration_text,
     for_terminals,
+    html_method,
+    interval_text,
     latency_text,
     moment_text,
-    p_text,
-    percent_text,
     ratio_text,
+    show_text,
     speedup_text,
 )
 from schedlang.report.view import Table
@@ -181,35 +181,24 @@ def _judged(bests: Sequence[BestOfRun], histories: Mapping[str, RunHistory]) -> 
             judged.append(best)
             continue
         ratio = best.latency / first.latency
-        p_value, verdict = None, "the fastest"
+        p_value, said = None, "the fastest"
         if best is not first:
-            p_value, verdict = _verdict(best, first, ratio)
+            p_value, said = _verdict(best, first)
             if len(machines) > 1:
-                verdict += "; measured on different machines"
-        judged.append(replace(best, ratio=ratio, p_value=p_value, verdict=verdict))
+                said += "; measured on different machines"
+        judged.append(replace(best, ratio=ratio, p_value=p_value, verdict=said))
     return judged
 
 
-def _verdict(best: BestOfRun, first: BestOfRun, ratio: float) -> tuple[float | None, str]:
+def _verdict(best: BestOfRun, first: BestOfRun) -> tuple[float | None, str]:
+    """Return the p-value, None for the same program, and the verdict in words."""
     one, other = best.outcome.winner, first.outcome.winner
-    slower = for_terminals(percent_text(ratio - 1, 1))
-    same = one is not None and other is not None and bool(one.program_key)
-    if same and one is not None and other is not None and one.program_key == other.program_key:
-        return None, f"the same program, so a difference of {slower} is noise"
-    fewest = min(len(best.samples), len(first.samples))
-    if fewest < FEWEST_SAMPLES:
-        if any(winner is not None and winner.unscheduled for winner in (one, other)):
-            return None, "cannot be told: of the unscheduled program, only the median is stored"
-        return None, f"cannot be told: one has only {count_text(fewest, 'sample')}"
-    p_value = mann_whitney(best.samples, first.samples)
-    if p_value >= 1 - CONFIDENCE:
-        return p_value, f"as fast within the noise ({p_text(p_value)})"
-    if ratio < DRIFT:
-        return p_value, (
-            f"{slower} slower ({p_text(p_value)}), but the runs were measured at different times: "
-            f"up to {percent_text(DRIFT - 1)} may be the machine"
-        )
-    return p_value, f"{ratio:.3g}x the time ({p_text(p_value)}): more than noise"
+    assert one is not None and other is not None
+    same = bool(one.program_key) and one.program_key == other.program_key
+    once = one.unscheduled or other.unscheduled
+    why = "of the unscheduled program, only the median is stored" if once else ""
+    found = verdict(best.samples, first.samples, same_program=same, why_unknown=why)
+    return (None if same else found.p_value), str(found)
 
 
 def _settings(
@@ -275,7 +264,7 @@ def _row(best: BestOfRun) -> list[str]:
     return [
         best.run,
         latency_text(best.latency),
-        f"{latency_text(best.interval.low)} to {latency_text(best.interval.high)}",
+        interval_text(best.interval.low, best.interval.high),
         "" if best.ratio is None else ratio_text(best.ratio),
         speedup_text(speedup) if speedup == speedup else "",
         "yes" if winner is not None and winner.verified else "no",

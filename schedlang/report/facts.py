@@ -9,7 +9,6 @@ from functools import cached_property
 from schedlang.database.history import RunHistory, TrialGain, gains
 from schedlang.database.past_runs import NOT_ENDED, RunOutcome, outcome_of
 from schedlang.plot.convergence import unit_of
-from schedlang.plot.style import Unit
 from schedlang.plot.tables import (
     Decisions,
     FinalsTable,
@@ -21,7 +20,8 @@ from schedlang.plot.tables import (
     read_decisions,
     weigh,
 )
-from schedlang.report.numbers import (
+from schedlang.printed import (
+    Unit,
     duration_text,
     latency_text,
     moment_text,

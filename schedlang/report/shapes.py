@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from schedlang.plot.kernels import kernels_chart, loss_text, ordered, shared, short_text
-from schedlang.printed import count_text
+from schedlang.printed import count_text, duration_text, latency_text, number_text
 from schedlang.report.facts import FactTile
-from schedlang.report.numbers import duration_text, latency_text, number_text
 from schedlang.report.page import Datasets, VegaScript, checked_path, render
 from schedlang.report.view import Chart, Table, View, spec_of
 from schedlang.shapes import PointKernel, ShapeSet

@@ -15,14 +15,20 @@ from schedlang.database.record import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
-from schedlang.measurement.finals import CONFIDENCE
+from schedlang.measurement.finals import is_noise
 from schedlang.plot.decisions import rejections_chart, why_no_rejections
 from schedlang.plot.finals import comparable, finals_chart, why_no_finals
-from schedlang.plot.style import significant
 from schedlang.plot.tables import REST, FinalistRow, read_decisions, reasons_of, rejection_places
-from schedlang.printed import count_text, first_line
+from schedlang.printed import (
+    count_text,
+    first_line,
+    interval_text,
+    latency_text,
+    p_text,
+    percent_text,
+    significant,
+)
 from schedlang.report.facts import Context
-from schedlang.report.numbers import latency_text, p_text, percent_text
 from schedlang.report.view import Chart, RowGroup, Table, View, side_by_side, spec_of
 
 # -- The finals: who won, and how sure that is ----------------------------------------------------
@@ -73,7 +79,7 @@ def _finals_finding(context: Context) -> str:
     assert second.difference is not None and second.p_value is not None
     noise = percent_text(context.finals.noise or 0.0, 1)
     rule = ""
-    if second.p_value >= 1 - CONFIDENCE:
+    if is_noise(second.p_value):
         text = (
             f"{winner.name} won, but cannot be told from {second.name} ({p_text(second.p_value)})"
         )
@@ -83,7 +89,7 @@ def _finals_finding(context: Context) -> str:
         by = percent_text(abs(second.difference), 1)
         word = "slower" if second.difference >= 0 else "faster"
         text = f"{winner.name} won; {second.name} is {by} {word} ({p_text(second.p_value)})"
-    if abs(second.difference) < (context.finals.noise or 0.0) and second.p_value < 1 - CONFIDENCE:
+    if abs(second.difference) < (context.finals.noise or 0.0) and not is_noise(second.p_value):
         noise += ", more than that: the machine was noisy"
     return f"{text[0].upper()}{text[1:]}.{rule} The noise floor is {noise}."
 
@@ -92,7 +98,7 @@ def _finals_row(one: FinalistRow) -> list[str]:
     place = f"{one.entry.place + 1}"
     if one.latency is None or one.interval is None:
         return [place, one.name, f"failed: {one.entry.status}", "", "", "", ""]
-    interval = f"{latency_text(one.interval.low)} to {latency_text(one.interval.high)}"
+    interval = interval_text(one.interval.low, one.interval.high)
     around = ""
     if one.low is not None and one.high is not None:
         around = f"{one.low:+.2%} to {one.high:+.2%}"

@@ -11,7 +11,7 @@ from schedlang.database.history import RunHistory, TrialRow, gains
 from schedlang.plot.convergence import rows_of
 from schedlang.plot.finals import bests_chart
 from schedlang.plot.sources import Runs, history_of
-from schedlang.plot.style import latency_unit
+from schedlang.printed import duration_text, latency_unit
 from schedlang.report.chart_views import (
     convergence_charts,
     convergence_view,
@@ -22,7 +22,6 @@ from schedlang.report.chart_views import (
 )
 from schedlang.report.comparison import RunComparison, bests_table, compare
 from schedlang.report.facts import Context, environment, facts, tiles
-from schedlang.report.numbers import duration_text
 from schedlang.report.page import Datasets, VegaScript, checked_path, render
 from schedlang.report.table_views import (
     finals_view,

@@ -35,9 +35,10 @@ They raise ValueError for what needs a closer look, and the errors of ``runtime.
 
 def taker_of(kind: type) -> Callable[[Any], Any]:
     """Return what takes arguments of a type, and add it to ``TAKERS``."""
+    torch = sys.modules.get("torch")
     found = runtime.borrow
-    if is_of_torch(kind):
-        found = _torch_tensor if kind is sys.modules["torch"].Tensor else _tensor_of_subclass
+    if torch is not None and issubclass(kind, torch.Tensor):
+        found = _torch_tensor if kind is torch.Tensor else _tensor_of_subclass
     return TAKERS.setdefault(kind, found)
 
 
@@ -76,14 +77,14 @@ def as_tensor(
     return borrowed(position, argument)
 
 
-def is_of_torch(kind: type) -> bool:
-    """Tell whether it is the type of tensors of torch, or one derived from it."""
+def is_of_torch(value: Any) -> bool:
+    """Tell whether it is a tensor of torch, or of a class derived from torch's."""
     torch = sys.modules.get("torch")
-    return torch is not None and issubclass(kind, torch.Tensor)
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _has_negative_bit(argument: Any) -> bool:
-    return is_of_torch(type(argument)) and argument.is_neg()
+    return is_of_torch(argument) and argument.is_neg()
 
 
 def borrowed(position: int, argument: Any) -> DeviceArray:
@@ -243,7 +244,7 @@ def with_outputs(
 def _maker(
     outputs: Sequence[Argument], tensors: Sequence[Any]
 ) -> Callable[[Sequence[Any]], list[Any]]:
-    like = next((at for at, one in enumerate(tensors) if is_of_torch(type(one))), None)
+    like = next((at for at, one in enumerate(tensors) if is_of_torch(one)), None)
     if like is None:
         wanted = [(one.shape, one.dtype) for one in outputs]
         return lambda given: [runtime.aligned_array(shape, dtype) for shape, dtype in wanted]
@@ -288,7 +289,7 @@ def network_input(value: Any, tensor: NetworkInput) -> DeviceArray:
     if type(value) is np.ndarray and value.dtype == _dtype(tensor.dtype):
         if value.shape == tensor.shape and value.flags.c_contiguous:
             return runtime.borrow_array(value)
-    elif is_of_torch(type(value)):
+    elif is_of_torch(value):
         return _from_torch(value, tensor)
     elif isinstance(value, bool | int | float):
         value = np.asarray(value).astype(tensor.dtype)
@@ -333,7 +334,7 @@ def _plain(tensor: Any) -> Any:
         tensor = tensor.detach()
     if tensor.layout is not sys.modules["torch"].strided:
         tensor = tensor.to_dense()
-    return tensor.resolve_neg()
+    return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
 def returned(results: Sequence[DeviceArray], inputs: Sequence[Any]) -> list[Any]:
@@ -344,7 +345,7 @@ def returned(results: Sequence[DeviceArray], inputs: Sequence[Any]) -> list[Any]
 
 def _wrap(inputs: Sequence[Any]) -> Wrap:
     for value in inputs:
-        if is_of_torch(type(value)):
+        if is_of_torch(value):
             made: Wrap = sys.modules["torch"].from_dlpack
             return made
         if isinstance(value, np.ndarray | np.generic | bool | int | float):
@@ -373,7 +374,7 @@ def as_numpy(value: Any) -> np.ndarray:
     """
     if isinstance(value, np.ndarray | np.generic | bool | int | float):
         return np.asarray(value)
-    if is_of_torch(type(value)):
+    if is_of_torch(value):
         return _torch_as_numpy(value)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)

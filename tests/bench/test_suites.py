@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.bench.measuring import SuiteRow, disturbance
-from schedlang.bench.peers import COMPILED, EAGER, OURS
-from schedlang.bench.suite import Expression, Suite, read_suite
-from schedlang.bench.summary import by_family, figures, losers, row_line, summary
+from schedlang.bench.measuring import SuiteRow, by_family, figures, losers, row_line, summary
+from schedlang.bench.peers import COMPILED, EAGER, OURS, disturbance
+from schedlang.cli.objects import UsageError
+from schedlang.cli.suite import Expression, Suite, read_suite
 from schedlang.measurement.disturbance import CoreUse
-from schedlang.naming.objects import UsageError
 
 SUITES = Path(__file__).resolve().parents[2] / "benchmarks" / "suites"
 

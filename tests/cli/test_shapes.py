@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import schedlang as sl
-from schedlang.naming.objects import UsageError
-from schedlang.naming.programs import shapes_of, template_of
+from schedlang.cli.objects import UsageError
+from schedlang.cli.programs import shapes_of, template_of
 from tests.cli.calling import call, document
 
 FILE = """

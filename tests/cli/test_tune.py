@@ -14,10 +14,10 @@ import pytest
 
 import schedlang as sl
 from schedlang.cli.measure import survey
+from schedlang.cli.objects import UsageError
 from schedlang.cli.options import flag, help_of
 from schedlang.cli.settings import tolerance_of
 from schedlang.cli.tune import tune, tune_network, tune_shapes
-from schedlang.naming.objects import UsageError
 from schedlang.tuning.options import REQUIRED, SURVEY, TUNE, TUNE_NETWORK, TUNE_SHAPES, Option
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned

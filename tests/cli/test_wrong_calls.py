@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.naming import words as words_of
-from schedlang.naming.objects import UsageError, parameters_in, sizes_of, target_of, value_of
+from schedlang.cli import words as words_of
+from schedlang.cli.objects import UsageError, parameters_in, sizes_of, target_of, value_of
 from schedlang.search import SEARCHES
 from schedlang.search.explore_exploit import SETTINGS
 from schedlang.search.tasks import OBJECTIVES, SCHEDULERS

@@ -24,7 +24,10 @@ from schedlang.measurement.finals import (
     Interval,
     choose,
     could_win,
+    is_noise,
     median_interval,
+    verdict,
+    within_drift,
 )
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tvm.program import structural_key
@@ -385,3 +388,28 @@ def test_finals_can_be_left_out() -> None:
     assert "finals" not in str(result)
     with pytest.raises(ValueError, match="finals=-1"):
         sl.tune(sl.workloads.matmul(8, 8, 8), finals=-1)
+
+
+@pytest.mark.parametrize(
+    ("factor", "about", "said"),
+    [
+        (1.0, {}, "as fast within the noise (p = 1)"),
+        (1.05, {}, "5.0% slower (p = 0.00018), but measured at different times: up to 10% may be"),
+        (0.95, {"in_turns": True}, "5.0% faster (p = 0.00018), timed in turns"),
+        (1.5, {}, "1.5x the time (p = 0.00018): more than noise"),
+        (1.5, {"same_program": True}, "the same program, so a difference of 50.0% is noise"),
+    ],
+)
+def test_one_verdict_in_words(factor: float, about: dict[str, bool], said: str) -> None:
+    times = [1e-3 + 1e-6 * k for k in range(10)]
+    found = verdict([factor * one for one in times], times, **about)
+    assert str(found).startswith(said) and found.ratio == pytest.approx(factor)
+    assert found.noise is (found.same_program or is_noise(found.p_value))
+
+
+def test_too_few_samples_give_no_verdict() -> None:
+    found = verdict([2e-3], [1e-3] * 10)
+    assert found.p_value is None and not found.noise
+    said = "the second takes 2x the time; cannot be told from noise: one has only 1 sample"
+    assert found.about("the second") == said
+    assert within_drift(1.1) and within_drift(1 / 1.1) and not within_drift(1.11)

@@ -16,7 +16,7 @@ import pytest
 import schedlang as sl
 from schedlang.database.history import RunHistory, gains
 from schedlang.notebook.results import curve
-from schedlang.report.numbers import (
+from schedlang.printed import (
     duration_text,
     latency_text,
     ratio_text,

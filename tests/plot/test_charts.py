@@ -13,8 +13,9 @@ from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
 from schedlang.measurement import Status
 from schedlang.plot.finals import bests_chart
 from schedlang.plot.sources import histories_of, names_of
-from schedlang.plot.style import Unit, inline, significant
+from schedlang.plot.style import inline
 from schedlang.plot.timeline import COLORS
+from schedlang.printed import Unit, significant
 from schedlang.report.chart_views import importance_view
 from schedlang.report.facts import Context
 from tests.report.synthetic import make_history

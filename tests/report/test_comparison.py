@@ -81,7 +81,8 @@ def test_few_samples_tell_nothing() -> None:
     records = [dataclasses.replace(one, samples=one.samples[:3]) for one in other.records]
     few = dataclasses.replace(other, finals=(), records=records)
     verdicts = {best.run: best.verdict for best in sl.report.compare({"a": ONE, "b": few}).bests}
-    assert verdicts == {"a": "the fastest", "b": "cannot be told: one has only 3 samples"}
+    said = "1.2x the time; cannot be told from noise: one has only 3 samples"
+    assert verdicts == {"a": "the fastest", "b": said}
 
 
 def test_a_run_without_success_is_last() -> None:

@@ -14,8 +14,8 @@ import pytest
 import schedlang as sl
 from schedlang.database import Database, history
 from schedlang.database.history import FINALS, REJECTIONS, TIME_LINE, RunHistory
+from schedlang.printed import duration_text, latency_text, number_text, percent_text
 from schedlang.report.facts import Context
-from schedlang.report.numbers import duration_text, latency_text, number_text, percent_text
 from schedlang.report.page import Datasets, VegaScript, script_json
 from schedlang.report.table_views import finals_view
 from tests.report.hostile import ATTACK, make_hostile

@@ -24,9 +24,9 @@ from schedlang.database.past_runs import outcome_of
 from schedlang.errors import NoLatencyError
 from schedlang.measurement import Status, describe_latency
 from schedlang.networks.function_programs import chosen
+from schedlang.printed import latency_text
 from schedlang.report import compare
 from schedlang.report.facts import Context, tiles
-from schedlang.report.numbers import latency_text
 from schedlang.tuning import read_result
 from schedlang.tuning.kernels.ladder import Ladder
 from tests.cli.calling import call, document

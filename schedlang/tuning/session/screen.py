@@ -19,9 +19,10 @@ from typing import Any, Self
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from schedlang.measurement import Status, describe_latency, describe_speedup
+from schedlang.measurement import Status
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.disturbance import RunDisturbance
+from schedlang.printed import describe_latency, describe_speedup, duration
 from schedlang.terminal import LOGGER
 
 # -- What is known of a run at one moment ---------------------------------------------------------
@@ -167,16 +168,6 @@ def time_text(spent: float, left: float | None) -> str:
     if left is None or left < NO_TIME_LEFT:
         return duration(spent)
     return f"{duration(spent)}, about {duration(left)} left"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as people say them: ``8 s``, ``2 min 5 s``, ``1 h 10 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 # -- Where a run is shown, and how its picture is replaced ----------------------------------------

@@ -13,9 +13,8 @@ from tvm import te
 from tvm.testing.tir import mma_schedule
 
 import schedlang as sl
-from schedlang.lab.emulator import Emulation, EmulationError
-from schedlang.lab.emulator.emulation import expected_of, judge
-from schedlang.lab.emulator.run import execute, find_compiler
+from schedlang.lab.emulator import Emulation, EmulationError, expected_of, judge
+from schedlang.lab.emulator_runs import execute, find_compiler
 from schedlang.tvm.codegen.cuda_source import CUDASource, GlobalBuffer, Launch, cuda_source
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads.construct import as_workload

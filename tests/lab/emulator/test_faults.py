@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schedlang.lab.emulator import EmulationError, UnknownCodeError, run
+from schedlang.lab import emulator_runs as run
+from schedlang.lab.emulator import EmulationError, UnknownCodeError
 from schedlang.targets.cuda import emulate
 from tests.lab.emulator.programs import (
     needs_compiler,

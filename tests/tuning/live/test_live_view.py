@@ -14,9 +14,10 @@ from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.disturbance import CoreUse, Disturbance
+from schedlang.printed import duration
 from schedlang.targets.measure.contention import CoreWatch
 from schedlang.tuning.session.live_view import LiveView, SnapshotView
-from schedlang.tuning.session.screen import Snapshot, duration, html_of
+from schedlang.tuning.session.screen import Snapshot, html_of
 
 WHOLE = Snapshot(
     "tuning conv2d[3x3]",

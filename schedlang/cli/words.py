@@ -133,8 +133,6 @@ TARGETS = (
 )
 SCHEDULERS = ("gradient", "round_robin", "equal_split")
 OBJECTIVES = ("latency", "requirements", "speedup")
-TORCH_DTYPES = ("float32", "float16", "float64")
-"""Element types that torch computes on CPUs as schedlang does; the first is the usual one."""
 SCRIPT = ".tvmscript"
 """How files of TVMScript text end."""
 

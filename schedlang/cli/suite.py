@@ -28,10 +28,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import schedlang as sl
+from schedlang.bench import TORCH_DTYPES
+from schedlang.cli.objects import UsageError, existing_file, is_python
+from schedlang.cli.programs import check_program, workload_of
+from schedlang.cli.words import SCRIPT
 from schedlang.errors import require
-from schedlang.naming.objects import UsageError, existing_file, is_python
-from schedlang.naming.programs import check_program, workload_of
-from schedlang.naming.words import SCRIPT, TORCH_DTYPES
 from schedlang.printed import nearest
 
 if TYPE_CHECKING:

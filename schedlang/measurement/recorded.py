@@ -1,4 +1,9 @@
-"""Recorded spaces by the name under which users import them; they are in ``schedlang.lab``."""
+"""Recorded spaces by the name under which users import them; they are in ``schedlang.lab``.
+
+Scores of searches are ``schedlang.measurement.recorded.score``.
+"""
+
+import sys
 
 from schedlang.lab import (
     RecordedProgram,
@@ -9,12 +14,16 @@ from schedlang.lab import (
     to_t1,
     to_t4,
 )
+from schedlang.lab import simulation as score
+
+sys.modules[f"{__name__}.score"] = score
 
 __all__ = [
     "RecordedProgram",
     "RecordedSpace",
     "SimulatedMeasurer",
     "Ways",
+    "score",
     "to_kernel_tuner",
     "to_t1",
     "to_t4",

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from schedlang.cli.words import TARGETS
 from schedlang.errors import SchedlangError, TargetError
-from schedlang.naming.words import TARGETS
 from schedlang.printed import nearest
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.lab.emulator.run import Execution, KernelFault, execute
-from schedlang.lab.emulator.translate import EmulationError
+from schedlang.lab.cuda_translation import EmulationError, UnknownCodeError
+from schedlang.lab.emulator_runs import Execution, KernelFault, execute
 from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.backend import same_bits
 from schedlang.targets.measure.binding import Binding
@@ -28,6 +28,8 @@ from schedlang.workloads.workload import Argument, Workload
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
+
+__all__ = ["Emulation", "EmulationError", "KernelFault", "UnknownCodeError", "emulate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

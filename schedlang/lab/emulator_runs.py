@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
+import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy
 import numpy as np
 
-from schedlang.lab.emulator.translate import EmulationError, UnknownCodeError, translate
+from schedlang.lab.cuda_translation import EmulationError, UnknownCodeError, translate
 from schedlang.tvm.codegen.cuda_source import CUDASource, GlobalBuffer
 
 

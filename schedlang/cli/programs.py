@@ -11,8 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import schedlang as sl
-from schedlang.errors import NetworkError, WorkloadError
-from schedlang.naming.objects import (
+from schedlang.cli.objects import (
     NO_OPTIONS,
     VARIADIC,
     UsageError,
@@ -31,7 +30,8 @@ from schedlang.naming.objects import (
     split_name,
     value_of,
 )
-from schedlang.naming.words import OPERATORS, SCRIPT, operator_called
+from schedlang.cli.words import OPERATORS, SCRIPT, operator_called
+from schedlang.errors import NetworkError, WorkloadError
 from schedlang.printed import nearest
 
 if TYPE_CHECKING:

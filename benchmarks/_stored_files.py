@@ -154,7 +154,7 @@ def frozen(folder: Path) -> Iterator[tuple[str, str]]:
     with sl.open_database(path, read_only=True) as database:
         yield "frozen", f"{database.frozen} {_summary(database)}"
     with played(refuse):
-        found = sl.best(sl.workloads.matmul(32, 32, 32), target(), path)
+        found = sl.best(sl.workloads.matmul(32, 32, 32), path, target())
     assert found is not None
     yield "frozen, winner", f"{found.kind} {found.record.program_key} {found.latency!r}"
 

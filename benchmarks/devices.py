@@ -51,9 +51,9 @@ def compare(
     with Database() as database:
         sl.tune(workload, there, database=database, **call)
         start = time.perf_counter()
-        found = sl.best(workload, here, database)
+        found = sl.best(workload, database, here)
         seconds = time.perf_counter() - start
-        again = sl.best(workload, here, database)
+        again = sl.best(workload, database, here)
     if found is None:
         return {"name": name, "kind": None, "ratio": None, "seconds": seconds}
     entries = {

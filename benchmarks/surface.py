@@ -1,6 +1,7 @@
 """The library's surface: what each public name takes and says first, and the command line's help.
 
-A line for each name of ``schedlang.__all__``, each public member of its classes, and each verb.
+A line for each name of the package (old names that still work, too), each public member of its
+classes, and each verb.
 ``--json`` writes them; ``--against FILE`` names what another state of the library had otherwise.
 """
 
@@ -18,11 +19,12 @@ from typing import Any
 from _results import add_arguments, finish
 
 import schedlang as sl
+from schedlang._lazy import places
 
 
 def members() -> Iterator[tuple[str, str]]:
     """Yield each public name with its signature and its first line."""
-    for name in sl.__all__:
+    for name in sorted(places("schedlang")):
         value = getattr(sl, name)
         yield name, described(value)
         if inspect.isclass(value):

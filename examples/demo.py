@@ -31,7 +31,7 @@ In {python}, in this folder:
     import schedlang as sl
 
     workload = {workload}
-    best = sl.best(workload, "cpu", {path})
+    best = sl.best(workload, {path}, "cpu")
     print(best.trace.as_python())      # the schedule, as the Python that makes it
     print(best.mod.script())           # the program that it makes
     kernel = best.build()              # compiled: {call} writes {output}
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--database", default="demo.db", help="the file for all measurements")
     given = parser.parse_args()
     # It is said below.
-    warnings.simplefilter("ignore", sl.InterruptedWarning)
+    warnings.simplefilter("ignore", sl.errors.InterruptedWarning)
     target = sl.Target("cpu")
     print(f"Tuning on {target.cores} cores of {target.mcpu}; {given.database} keeps the results.")
     results = []

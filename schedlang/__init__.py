@@ -9,7 +9,7 @@ import typing as _typing
 from schedlang import _reports  # noqa: F401  (registers who shows results)
 
 if _typing.TYPE_CHECKING:
-    from schedlang import workloads
+    from schedlang import errors, workloads
     from schedlang.database import Database, Record, open_database
     from schedlang.distributions import (
         Categorical,
@@ -25,36 +25,10 @@ if _typing.TYPE_CHECKING:
         distribution_to_json,
     )
     from schedlang.distributions import register_distribution as distribution
-    from schedlang.errors import (
-        ConstraintError,
-        DatabaseError,
-        DistributionError,
-        FileError,
-        HostError,
-        InstructionError,
-        InvalidTrace,
-        MissingExtraError,
-        NetworkError,
-        NoLatencyError,
-        NotApplicable,
-        PartialTraceWarning,
-        RecordingError,
-        RunInUseError,
-        SchedlangError,
-        SpaceError,
-        TargetError,
-        TemplateError,
-        TraceFormatError,
-        UnreadableWarning,
-        UnsupportedOperatorError,
-        UserCodeError,
-        ValueOutOfRangeError,
-        VersionError,
-        WorkloadError,
-    )
+    from schedlang.errors import NotApplicable, SchedlangError
     from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
     from schedlang.instructions.handles import BlockRV, LoopRV
-    from schedlang.just_in_time import JitCacheWarning, JitFunction, jit
+    from schedlang.just_in_time import JitFunction, jit
     from schedlang.language.macros import instruction, sampling_instruction
     from schedlang.language.schedule import Schedule, Trace, assess, replay, resample
     from schedlang.measurement import Candidate, Measurement, Measurer, Status
@@ -70,25 +44,19 @@ if _typing.TYPE_CHECKING:
     )
     from schedlang.shapes import PointKernel, ShapeSet
     from schedlang.shapes.tune_shapes import tune_shapes
-    from schedlang.spaces.module import Module, Stochastic, UnknownPlaceWarning, module
-    from schedlang.spaces.sketch import FailedPathWarning, Sketch
-    from schedlang.spaces.space import IdleModuleWarning, Space
-    from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
+    from schedlang.spaces.module import Module, Stochastic, module
+    from schedlang.spaces.sketch import Sketch
+    from schedlang.spaces.space import Space
     from schedlang.tuning import (
         Callback,
-        CallbackWarning,
         Explanation,
         FailureExplanation,
         Hosts,
-        HostWarning,
-        InterruptedWarning,
         Match,
-        PackingWarning,
         RayExecutor,
         Target,
         Trial,
         TuneResult,
-        UntunedWarning,
         apply,
         best,
         default_schedule,
@@ -104,6 +72,46 @@ if _typing.TYPE_CHECKING:
         tune,
     )
     from schedlang.workloads.workload import Workload
+
+    # Kept for one release: other names of ``schedlang.errors``, which ``__all__`` does not list.
+    # isort: off
+    from schedlang.errors import (
+        CallbackWarning as CallbackWarning,
+        ConstraintError as ConstraintError,
+        DatabaseError as DatabaseError,
+        DistributionError as DistributionError,
+        FailedPathWarning as FailedPathWarning,
+        FileError as FileError,
+        HostError as HostError,
+        HostWarning as HostWarning,
+        IdleModuleWarning as IdleModuleWarning,
+        InstructionError as InstructionError,
+        InterruptedWarning as InterruptedWarning,
+        InvalidTrace as InvalidTrace,
+        JitCacheWarning as JitCacheWarning,
+        MissingExtraError as MissingExtraError,
+        NetworkError as NetworkError,
+        NoLatencyError as NoLatencyError,
+        PackingWarning as PackingWarning,
+        PartialTraceWarning as PartialTraceWarning,
+        RecordingError as RecordingError,
+        RunInUseError as RunInUseError,
+        SpaceError as SpaceError,
+        TargetError as TargetError,
+        TemplateError as TemplateError,
+        TraceFormatError as TraceFormatError,
+        UnknownPlaceWarning as UnknownPlaceWarning,
+        UnreadableWarning as UnreadableWarning,
+        UnrecordedDrawWarning as UnrecordedDrawWarning,
+        UnrecordedWorkWarning as UnrecordedWorkWarning,
+        UnsupportedOperatorError as UnsupportedOperatorError,
+        UntunedWarning as UntunedWarning,
+        UserCodeError as UserCodeError,
+        ValueOutOfRangeError as ValueOutOfRangeError,
+        VersionError as VersionError,
+        WorkloadError as WorkloadError,
+    )
+    # isort: on
 else:
     from schedlang._lazy import attach as _attach
 
@@ -114,84 +122,50 @@ __version__ = "0.1.0"
 __all__ = [
     "BlockRV",
     "Callback",
-    "CallbackWarning",
     "Candidate",
     "Categorical",
     "CompiledNetwork",
     "CompiledNetworkSet",
     "ComputeLocation",
-    "ConstraintError",
     "Database",
-    "DatabaseError",
     "Distribution",
-    "DistributionError",
     "Explanation",
-    "FailedPathWarning",
     "FailureExplanation",
-    "FileError",
-    "HostError",
-    "HostWarning",
     "Hosts",
-    "IdleModuleWarning",
     "ImperfectTile",
     "IndexMap",
-    "InstructionError",
     "IntExpr",
     "IntRV",
     "IntRange",
-    "InterruptedWarning",
-    "InvalidTrace",
-    "JitCacheWarning",
     "JitFunction",
     "LoopRV",
     "Match",
     "Measurement",
     "Measurer",
-    "MissingExtraError",
     "Module",
     "Network",
-    "NetworkError",
     "NetworkResult",
     "NetworkSet",
-    "NoLatencyError",
     "NotApplicable",
-    "PackingWarning",
-    "PartialTraceWarning",
     "PartitionedTile",
     "PerfectTile",
     "Permutation",
     "PointKernel",
     "RayExecutor",
     "Record",
-    "RecordingError",
-    "RunInUseError",
     "SchedlangError",
     "Schedule",
     "ShapeSet",
     "Sketch",
     "Space",
-    "SpaceError",
     "Status",
     "Stochastic",
     "Subset",
     "Target",
-    "TargetError",
-    "TemplateError",
     "Trace",
-    "TraceFormatError",
     "Trial",
     "TuneResult",
-    "UnknownPlaceWarning",
-    "UnreadableWarning",
-    "UnrecordedDrawWarning",
-    "UnrecordedWorkWarning",
-    "UnsupportedOperatorError",
-    "UntunedWarning",
-    "UserCodeError",
-    "ValueOutOfRangeError",
-    "VersionError",
     "Workload",
-    "WorkloadError",
     "apply",
     "assess",
     "best",
@@ -201,6 +175,7 @@ __all__ = [
     "distribution",
     "distribution_from_json",
     "distribution_to_json",
+    "errors",
     "explain",
     "explain_failure",
     "freeze",

@@ -354,7 +354,7 @@ def _mapping(key: Any, kind: Any) -> Codec:
     return Codec(noun, (dict,), read, write)
 
 
-class _Field(NamedTuple):
+class _StoredField(NamedTuple):
     """A field of a class as it is stored; one that ``must`` be there has no default."""
 
     name: str
@@ -378,7 +378,7 @@ class _Class:
         self.codec = Codec(noun, (self._of,), self.read, self.write)
 
     @cached_property
-    def _fields(self) -> list[_Field]:
+    def _fields(self) -> list[_StoredField]:
         form = self._form
         hints = get_type_hints(self._kind)
         required = {
@@ -388,7 +388,7 @@ class _Class:
         }
         codecs = {name: codec_of(hints[name]) for name in form.fields or hints}
         return [
-            _Field(
+            _StoredField(
                 name,
                 form.names.get(name, name),
                 one.read,

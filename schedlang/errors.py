@@ -324,3 +324,66 @@ class UnreadableWarning(UserWarning):
 
 class PartialTraceWarning(UserWarning):
     """A TVM trace lacks some instructions of the record or trace that it was made from."""
+
+
+# -- Warnings of spaces, runs, hosts and kernels --------------------------------------------------
+
+
+class UnknownPlaceWarning(UserWarning):
+    """A module states a place that the space does not have, but for a slip of the pen."""
+
+
+class UnrecordedDrawWarning(UserWarning):
+    """A module draws from Python's or NumPy's global generator: the trace has no such draw."""
+
+
+class UnrecordedWorkWarning(UserWarning):
+    """A module returns blocks, or works on a copy of its schedule: nothing comes of either."""
+
+
+class IdleModuleWarning(UserWarning):
+    """A module of yours does nothing: those before it in the space leave it nothing to do."""
+
+
+class FailedPathWarning(UserWarning):
+    """Some paths of choices have no sketch, because a module failed on them."""
+
+
+class InterruptedWarning(UserWarning):
+    """``tune`` or ``tune_network`` was interrupted (Ctrl-C) and returned the result so far.
+
+    Attributes
+    ----------
+    result: the result so far, where warnings are raised as errors and nothing is returned.
+    """
+
+    result: Any
+
+
+class CallbackWarning(UserWarning):
+    """A callback or a stop rule raised an exception: it is not called again, the run goes on.
+
+    Attributes
+    ----------
+    error: the exception, with its traceback.
+    """
+
+    error: Exception
+
+
+class HostWarning(UserWarning):
+    """A host is set apart, as it is not as fast as the others, or sent a reply that is not stored;
+    or all hosts are silent.
+    """
+
+
+class PackingWarning(UserWarning):
+    """A function packs weights in each call; its record was measured with weights packed ahead."""
+
+
+class UntunedWarning(UserWarning):
+    """A function has no verified record of its own: it stays unscheduled, or has a relative's."""
+
+
+class JitCacheWarning(UserWarning):
+    """Kernels are compiled in every process: the folder that would keep them cannot be used."""

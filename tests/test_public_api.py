@@ -33,6 +33,10 @@ print(json.dumps(sorted(after)))
 """
 
 
+MOST_NAMES = 80
+ERRORS = "schedlang.errors"
+
+
 def public_modules() -> list[str]:
     """Every module of the package whose dotted name has no private part."""
     found = pkgutil.walk_packages(sl.__path__, "schedlang.")
@@ -40,9 +44,22 @@ def public_modules() -> list[str]:
 
 
 def test_names_are_sorted_and_complete() -> None:
-    assert sl.__all__ == sorted(set(sl.__all__))
-    assert set(sl.__all__) == {*places("schedlang")}
+    assert sl.__all__ == sorted(set(sl.__all__)) and len(sl.__all__) <= MOST_NAMES
+    old = {name for name, (source, _) in places("schedlang").items() if source == ERRORS}
+    assert {*sl.__all__} | old == {*places("schedlang")}
+    assert {*sl.__all__} & old == {"NotApplicable", "SchedlangError"}
     assert {*sl.__all__} <= {*dir(sl)} and "__version__" in dir(sl)
+
+
+def test_every_error_has_its_old_name() -> None:
+    defined = {
+        name
+        for name, value in vars(sl.errors).items()
+        if inspect.isclass(value) and value.__module__ == ERRORS
+    }
+    old = {name for name, (source, _) in places("schedlang").items() if source == ERRORS}
+    assert old == defined
+    assert all(getattr(sl, name) is getattr(sl.errors, name) for name in old)
 
 
 def lazy_packages() -> list[str]:

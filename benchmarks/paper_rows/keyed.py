@@ -76,9 +76,9 @@ def measured(unit: Unit, settings: Settings) -> Row:
     trials = _QUICK_TRIALS if settings.quick else _TRIALS
     result = sl.tune(workload, target, trials=trials, database=path, progress=False)
     with sl.Database(path) as database:
-        found = sl.best(workload, target, database)
+        found = sl.best(workload, database, target)
         assert found is not None
-        take = _milliseconds(lambda: sl.best(workload, target, database))
+        take = _milliseconds(lambda: sl.best(workload, database, target))
     build = _milliseconds(lambda: target.build(found.schedule.mod))
     return {"tune": result.seconds * 1e3, "take": take, "build": build}
 

@@ -233,7 +233,7 @@ def export(
         raise UsageError(
             f"--library needs the program, with its sizes, or a record: --database {database}@12"
         )
-    found = sl.best(workload, machine, given.path, similar=False)
+    found = sl.best(workload, given.path, machine, similar=False)
     if found is None:
         raise NothingFound(f"{database} has no verified record of {workload.name} on {machine.key}")
     path = found.export_c(library) if c else found.export_library(library)

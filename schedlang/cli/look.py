@@ -92,7 +92,7 @@ def best(
     with opened(database) as held:
         workload = workload_in(held, what, context.args, option_names(context))
     machine = target_of(target)
-    found = sl.best(workload, machine, database, similar=similar)
+    found = sl.best(workload, database, machine, similar=similar)
     if found is None:
         tried = "" if similar else _to_try(workload, machine, database)
         raise NothingFound(

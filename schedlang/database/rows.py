@@ -28,7 +28,7 @@ _KINDS = {str: "text", bytes: "a blob", int: "an integer", float: "a real number
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class StoredColumn:
     """A column of a table: the value of a field as SQLite stores it.
 
     Attributes
@@ -48,7 +48,7 @@ class Column:
 _load = json.JSONDecoder().decode
 
 
-def json_column(kind: Any, load: Callable[[str], Any] = _load) -> Column:
+def json_column(kind: Any, load: Callable[[str], Any] = _load) -> StoredColumn:
     """Return the column of a field that is stored as JSON text; ``load`` reads the text."""
     codec = codec_of(kind)
     expected = f"expected a JSON {codec.noun.removeprefix('a ').removeprefix('an ')}"
@@ -63,7 +63,7 @@ def json_column(kind: Any, load: Callable[[str], Any] = _load) -> Column:
     def write(value: Any) -> str:
         return json.dumps(value if codec.write is None else codec.write(value))
 
-    return Column((str,), read, write)
+    return StoredColumn((str,), read, write)
 
 
 def _whole(text: str | None) -> int | None:
@@ -77,26 +77,26 @@ def _text_of(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-PACKED = Column((str, bytes), unpack, None, packed=True)
-WHOLE = Column((str,), _whole, _text_of)
+PACKED = StoredColumn((str, bytes), unpack, None, packed=True)
+WHOLE = StoredColumn((str,), _whole, _text_of)
 """A seed may be wider than SQLite's 64-bit integers."""
 
 
-def _column(kind: Any) -> Column:
+def _column(kind: Any) -> StoredColumn:
     """Return the column that suits a field of a type."""
     codec = codec_of(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return Column((str,), kind, str)
+        return StoredColumn((str,), kind, str)
     if kind is bool:
-        return Column((int,), bool)
+        return StoredColumn((int,), bool)
     if kind is float:
-        return Column((float,))
+        return StoredColumn((float,))
     if set(codec.kinds) <= _KINDS.keys():
-        return Column(tuple(codec.kinds))
+        return StoredColumn(tuple(codec.kinds))
     return json_column(kind)
 
 
-class Table(Generic[T]):
+class RowTable(Generic[T]):
     """How values of a dataclass are rows.
 
     Parameters
@@ -107,7 +107,7 @@ class Table(Generic[T]):
     own: columns of fields whose types do not tell how they are stored, and of what is dropped.
     """
 
-    def __init__(self, kind: type[T], names: str, **own: Column) -> None:
+    def __init__(self, kind: type[T], names: str, **own: StoredColumn) -> None:
         hints = get_type_hints(kind)
         self._kind = kind
         columns = {name: own.get(name) or _column(hints[name]) for name in names.split()}
@@ -166,7 +166,7 @@ def texts_of(columns: Sequence[str], row: Sequence[Any]) -> tuple[str, ...]:
 
 # -- The tables -----------------------------------------------------------------------------------
 
-_ID = Column((int,))
+_ID = StoredColumn((int,))
 
 
 def provenance_text(provenance: Mapping[str, str]) -> str | None:
@@ -198,17 +198,17 @@ def _disturbance_text(value: Disturbance | None) -> str:
     return "" if value is None else str(_DISTURBANCE.write(value))
 
 
-RECORDS = Table(
+RECORDS = RowTable(
     Record,
     "workload_key workload_name target_key toolchain_key trace_json status samples message "
     "verified search seed created stderr program_key run_id proposal disturbance provenance id",
     trace_json=PACKED,
-    seed=Column((str, _NULL), _whole, _text_of),
-    disturbance=Column((str,), _disturbance, _disturbance_text),
-    provenance=Column((str, _NULL), _provenance, provenance_text),
+    seed=StoredColumn((str, _NULL), _whole, _text_of),
+    disturbance=StoredColumn((str,), _disturbance, _disturbance_text),
+    provenance=StoredColumn((str, _NULL), _provenance, provenance_text),
     id=_ID,
 )
-RUNS = Table(
+RUNS = RowTable(
     Run,
     "identity workload_key target_key toolchain_key search seed created known owner state "
     "state_asks outcome notes tags id",
@@ -217,10 +217,12 @@ RUNS = Table(
     tags=json_column(list, read_json),
     id=_ID,
 )
-FINALS = Table(FinalsEntry, "held place status samples record_id")
-ASKS = Table(Ask, "size seconds run_id", run_id=_ID)
-_TRIALS = Table(TrialDetails, "worker phases record_id", phases=json_column(list))
-_REJECTIONS = Table(Rejections, "module instruction block reason count message run_id", run_id=_ID)
+FINALS = RowTable(FinalsEntry, "held place status samples record_id")
+ASKS = RowTable(Ask, "size seconds run_id", run_id=_ID)
+_TRIALS = RowTable(TrialDetails, "worker phases record_id", phases=json_column(list))
+_REJECTIONS = RowTable(
+    Rejections, "module instruction block reason count message run_id", run_id=_ID
+)
 # Hosts send rows.
 register(Record, "the row of a record", (list,), RECORDS.value, RECORDS.row)
 register(Run, "the row of a run", (list,), RUNS.value, RUNS.row)

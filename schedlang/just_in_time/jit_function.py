@@ -21,7 +21,7 @@ from schedlang.printed import first_line, show_text
 from schedlang.targets import Target, as_target
 from schedlang.targets.deployment.signature import identifier
 from schedlang.targets.deployment.tensor_arguments import (
-    Kernel,
+    Call,
     check,
     parameter_of,
     shape_of,
@@ -150,7 +150,7 @@ class _CompiledKernel:
     """A compiled function for some values of the template's parameters."""
 
     values: Mapping[str, Any]
-    function: Kernel
+    function: Call
     origin: Origin
 
 
@@ -165,7 +165,7 @@ class _FoundOut:
     kernels: by the values of all parameters.
     """
 
-    calls: dict[Hashable, Kernel] = field(default_factory=dict)
+    calls: dict[Hashable, Call] = field(default_factory=dict)
     forms: OncePerKey[Forms] = field(default_factory=OncePerKey)
     kernels: OncePerKey[_CompiledKernel] = field(default_factory=OncePerKey)
 
@@ -200,11 +200,11 @@ class JitFunction:
             run = None
         return self._first_call(tensors, given) if run is None else run(*tensors)
 
-    def kernel(self, /, **extents: Any) -> Kernel:
+    def kernel(self, /, **extents: Any) -> Call:
         """Return the compiled function for these extents and settings: it takes all tensors."""
         return self._kernel(self._known, self._complete(extents)).function
 
-    def __getitem__(self, extents: object) -> Kernel:
+    def __getitem__(self, extents: object) -> Call:
         """Return the compiled function, as ``kernel`` does: ``f[{"rows": 64}]``."""
         if not isinstance(extents, Mapping):
             example = ", ".join(f"{name!r}: 64" for name in self._template.extents)

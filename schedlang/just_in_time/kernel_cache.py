@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import SchedlangError
+from schedlang.errors import JitCacheWarning, SchedlangError
 from schedlang.files import write_text
 from schedlang.printed import first_line
 from schedlang.targets import CompiledFunction, Target, load, toolchain_key
@@ -187,10 +187,6 @@ def _read(path: Path) -> Mapping[str, Any] | None:
 # -- The folder of compiled kernels ---------------------------------------------------------------
 
 _MODE = 0o700
-
-
-class JitCacheWarning(UserWarning):
-    """Kernels are compiled in every process: the folder that would keep them cannot be used."""
 
 
 def default_root() -> Path | None:

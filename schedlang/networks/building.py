@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.errors import NetworkError
+from schedlang.errors import NetworkError, UntunedWarning
 from schedlang.networks.convention import Tensor
 from schedlang.networks.function_programs import ProgramChoice
 from schedlang.targets import Target
@@ -23,7 +23,6 @@ from schedlang.targets.deployment.c_export import LibraryPart, write_c
 from schedlang.targets.deployment.c_functions import declared_code
 from schedlang.targets.deployment.signature import KernelParameter, Signature
 from schedlang.targets.errors import BuildError, describe
-from schedlang.tuning.kernels.ladder import UntunedWarning
 from schedlang.tvm import errors, program
 from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, element_type
 from schedlang.tvm.packing import split_packing

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from schedlang.database import Database
-from schedlang.errors import NetworkError, TargetError
+from schedlang.errors import NetworkError, TargetError, UntunedWarning
 from schedlang.files import as_path
 from schedlang.networks.building import Built, Function, build, write_networks
 from schedlang.networks.compiled_network import CompiledNetwork, Summary, TaskSummary, ordered
@@ -36,7 +36,7 @@ from schedlang.printed import listed, show_text
 from schedlang.targets import Target, as_target
 from schedlang.targets.deployment.tensor_arguments import as_numpy
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.kernels.ladder import Ladder, UntunedWarning
+from schedlang.tuning.kernels.ladder import Ladder
 from schedlang.workloads.wrong_kind import not_a_network
 
 # -- Compile a network ----------------------------------------------------------------------------

@@ -24,13 +24,13 @@ from rich.table import Table
 from rich.text import Text
 
 from schedlang.database import Database, Record, Timing, timing_in
-from schedlang.errors import WorkloadError
+from schedlang.errors import UntunedWarning, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.networks.network import Network
 from schedlang.targets import Target
 from schedlang.tuning.kernels.defaults import Default, default_schedules
-from schedlang.tuning.kernels.ladder import Ladder, Rung, UntunedWarning
+from schedlang.tuning.kernels.ladder import Ladder, Rung
 from schedlang.tuning.kernels.match import caution
 from schedlang.tuning.kernels.rungs import Lead
 from schedlang.tuning.session.screen import Screen, time_text

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import NetworkError, ValueOutOfRangeError, require
+from schedlang.errors import NetworkError, UntunedWarning, ValueOutOfRangeError, require
 from schedlang.networks.compiled_network import CompiledNetwork
 from schedlang.networks.from_torch import exported, tracing
 from schedlang.networks.importing import import_network
@@ -24,7 +24,6 @@ from schedlang.networks.network import compare
 from schedlang.networks.torch_hazards import Stamp, bytes_of, hazard, in_parts
 from schedlang.networks.torch_settings import Settings
 from schedlang.targets.deployment.tensor_arguments import as_numpy
-from schedlang.tuning.kernels.ladder import UntunedWarning
 
 # -- The backend, which torch finds by its name ---------------------------------------------------
 

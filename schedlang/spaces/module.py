@@ -9,7 +9,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from schedlang.errors import ConstraintError, NotApplicable, SpaceError, users_code
+from schedlang.errors import (
+    ConstraintError,
+    NotApplicable,
+    SpaceError,
+    UnknownPlaceWarning,
+    users_code,
+)
 from schedlang.instructions.choices import option_label
 from schedlang.instructions.handles import BlockRV
 from schedlang.interpreters.definitions import is_ours
@@ -281,10 +287,6 @@ def module(
 
 
 # -- Where modules go when spaces are added, and modules that draw one of several -----------------
-
-
-class UnknownPlaceWarning(UserWarning):
-    """A module states a place that the space does not have, but for a slip of the pen."""
 
 
 def merge(left: Sequence[Module], right: Sequence[Module]) -> list[Module]:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from schedlang.errors import ConstraintError, SpaceError
+from schedlang.errors import ConstraintError, FailedPathWarning, SpaceError
 from schedlang.instructions.choices import MAX_REDRAWS, Path
 from schedlang.language.schedule import Schedule, Trace, resample
 from schedlang.printed import html_method
@@ -53,10 +53,6 @@ class FailedPath:
     def __str__(self) -> str:
         taken = ", ".join(f"{site}={option}" for site, option in self.choices)
         return f"{taken or 'without choices'}: {describe_failure(self.error)}"
-
-
-class FailedPathWarning(UserWarning):
-    """Some paths of choices have no sketch, because a module failed on them."""
 
 
 class Sketches(list[Sketch]):

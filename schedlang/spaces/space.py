@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from schedlang.errors import ConstraintError, SpaceError
+from schedlang.errors import ConstraintError, IdleModuleWarning, SpaceError
 from schedlang.instructions.choices import Decider, Draw
 from schedlang.interpreters.definitions import is_ours
 from schedlang.language.schedule import Schedule, Trace
@@ -337,10 +337,6 @@ def _visit(module: Module, sch: Schedule, block: str) -> Visit:
 
 # Runs of a space, with other choices, in which a module does nothing before it is called idle.
 _RUNS = 8
-
-
-class IdleModuleWarning(UserWarning):
-    """A module of yours does nothing: those before it in the space leave it nothing to do."""
 
 
 def warn_of_idle(space: Space, workloads: Sequence[Workload], stacklevel: int = 3) -> None:

@@ -16,7 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ConstraintError, InstructionError, SpaceError
+from schedlang.errors import (
+    ConstraintError,
+    InstructionError,
+    SpaceError,
+    UnrecordedDrawWarning,
+    UnrecordedWorkWarning,
+)
 from schedlang.instructions.handles import BlockRV
 from schedlang.instructions.instruction import raised_at
 from schedlang.interpreters.definitions import is_ours
@@ -89,14 +95,6 @@ class Visit:
 
 # Runs of a module that are looked at. Comparing the generators takes 0.3 ms a run.
 _LOOKED_AT = 8
-
-
-class UnrecordedDrawWarning(UserWarning):
-    """A module draws from Python's or NumPy's global generator: the trace has no such draw."""
-
-
-class UnrecordedWorkWarning(UserWarning):
-    """A module returns blocks, or works on a copy of its schedule: nothing comes of either."""
 
 
 class Lookout:

@@ -187,7 +187,7 @@ def _wrong_type(
 
 # -- What is passed to templates, and the outputs that a call makes --------------------------------
 
-Kernel = Callable[..., Any]
+Call = Callable[..., Any]
 
 
 def with_shapes(tensors: Sequence[Any]) -> list[Any]:
@@ -209,8 +209,8 @@ def parameter_of(argument: Argument) -> KernelParameter:
 
 
 def with_outputs(
-    kernel: Kernel, arguments: Sequence[Argument], places: Sequence[int], tensors: Sequence[Any]
-) -> Kernel:
+    kernel: Call, arguments: Sequence[Argument], places: Sequence[int], tensors: Sequence[Any]
+) -> Call:
     """Return a function of the tensors at ``places`` that makes the others, and returns them.
 
     They are tensors of torch where one of ``tensors``, an example, is one, else numpy arrays; one

@@ -1,4 +1,8 @@
-"""The contract suite on each of our distributions and on two that a user would write."""
+"""The contract suite on each of our distributions and on two that a user would write.
+
+The few instances of each class are its edges: one value, far more than can be listed, weights of
+zero and of many magnitudes, a step that counts down.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +34,9 @@ pytestmark = pytest.mark.slow
 class TestPerfectTile(DistributionContract):
     @pytest.fixture(
         params=[
-            PerfectTile(1, n=1),
             PerfectTile(1, n=4),
-            PerfectTile(7, n=1),
-            PerfectTile(7, n=3),
-            PerfectTile(12, n=2),
-            PerfectTile(64, n=3),
-            PerfectTile(60, n=3, max_innermost_factor=4),
-            PerfectTile(13, n=2, max_innermost_factor=1),
-            PerfectTile(512, n=4, max_innermost_factor=64),
-            PerfectTile(166_320, n=3),
-            PerfectTile(735_134_400, n=8),
             PerfectTile(735_134_400, n=4, max_innermost_factor=4),
-            PerfectTile(2**30, n=8, max_innermost_factor=64),
-            PerfectTile(2_147_483_647, n=2),
-            PerfectTile(96, n=2, weights={-1: {8: 4.0, 16: 8.0, 3: 0.25}}),
-            PerfectTile(48, n=3, max_innermost_factor=16, weights={0: {1: 1e-3}, 2: {4: 7.5}}),
             PerfectTile(30, n=3, weights={0: {2: 0.0, 3: 0.5}, 1: {1: 0.0}}),
-            PerfectTile(64, n=2, weights={-1: {1: 0.0, 2: 0.0, 8: 0.0, 32: 3.0}}),
             PerfectTile(24, n=2, weights={-1: {1: 0, 2: 0, 12: 0, 24: 0, 4: 1e-9, 6: 1e9}}),
         ],
         ids=str,
@@ -59,12 +48,6 @@ class TestPerfectTile(DistributionContract):
 class TestPartitionedTile(DistributionContract):
     @pytest.fixture(
         params=[
-            PartitionedTile(1, n=1, partition_pos=0, innerpart_factor=1),
-            PartitionedTile(17, n=3, partition_pos=1, innerpart_factor=17),
-            PartitionedTile(64, n=3, partition_pos=2, innerpart_factor=16),
-            PartitionedTile(96, n=4, partition_pos=2, innerpart_factor=12),
-            PartitionedTile(360, n=3, partition_pos=0, innerpart_factor=6),
-            PartitionedTile(1_441_440, n=4, partition_pos=3, innerpart_factor=32),
             PartitionedTile(1_441_440, n=4, partition_pos=1, innerpart_factor=32),
             PartitionedTile(
                 48, n=3, partition_pos=1, innerpart_factor=8, weights={0: {3: 5.0}, -1: {1: 0.0}}
@@ -80,20 +63,8 @@ class TestImperfectTile(DistributionContract):
     @pytest.fixture(
         params=[
             ImperfectTile(1, n=2),
-            ImperfectTile(3, n=2),
-            ImperfectTile(7, n=2),
-            ImperfectTile(7, n=3, max_innermost_factor=4),
-            ImperfectTile(16, n=3, max_waste=0),
-            ImperfectTile(127, n=2),
             ImperfectTile(127, n=3, max_innermost_factor=16, waste_penalty=0),
-            ImperfectTile(97, n=2, max_innermost_factor=97),
-            ImperfectTile(13, n=2, max_innermost_factor=1),
-            ImperfectTile(14, n=3, max_waste=0.15, waste_penalty=64),
-            ImperfectTile(100, n=2, weights={-1: {16: 9.5, 32: 16.0, 48: 0.125, 17: 0.0}}),
-            ImperfectTile(30, n=3, weights={0: {1: 0.0, 2: 0.5}, 1: {1: 0.25}, 2: {7: 3.0}}),
             ImperfectTile(11, n=2, max_waste=1, weights={1: {1: 0.0, 2: 0.0, 12: 1e-9, 4: 1e9}}),
-            ImperfectTile(1000, n=4, max_innermost_factor=64, weights={-1: {16: 16.0, 32: 16.0}}),
-            ImperfectTile(5000, n=4, max_innermost_factor=100, max_waste=0.05),
             ImperfectTile(2_147_483_647, n=3, max_innermost_factor=64),
         ],
         ids=str,
@@ -106,10 +77,7 @@ class TestCategorical(DistributionContract):
     @pytest.fixture(
         params=[
             Categorical((5,)),
-            Categorical((0, 16, 64, 512)),
-            Categorical((3, -1, 2), (1, 0, 3)),
-            Categorical((8, 4, 2, 1), (0.4, 0.3, 0.2, 0.1)),
-            Categorical((1, 2, 3), (1e-320, 1e300, 1e300)),
+            Categorical((1, 2, 3, 4), (1e-320, 1e300, 0, 1e300)),
             Categorical(tuple(range(6000))),
         ],
         ids=str,
@@ -121,8 +89,6 @@ class TestCategorical(DistributionContract):
 class TestComputeLocation(DistributionContract):
     @pytest.fixture(
         params=[
-            ComputeLocation((-1,)),
-            ComputeLocation((-2, -1, 0, 1, 2)),
             ComputeLocation((4, 0, -1), (1, 2, 4)),
         ],
         ids=str,
@@ -134,11 +100,7 @@ class TestComputeLocation(DistributionContract):
 class TestIntRange(DistributionContract):
     @pytest.fixture(
         params=[
-            IntRange(3, 4),
-            IntRange(0, 2),
-            IntRange(0, 10),
             IntRange(10, -11, -3),
-            IntRange(-5, 400, 7),
             IntRange(-(2**60), 2**60),
         ],
         ids=str,
@@ -148,7 +110,7 @@ class TestIntRange(DistributionContract):
 
 
 class TestPermutation(DistributionContract):
-    @pytest.fixture(params=[Permutation(n) for n in (1, 2, 3, 4, 6, 30)], ids=str)
+    @pytest.fixture(params=[Permutation(4), Permutation(30)], ids=str)
     def distribution(self, request: pytest.FixtureRequest) -> Distribution:
         return request.param  # type: ignore[no-any-return]
 
@@ -156,12 +118,8 @@ class TestPermutation(DistributionContract):
 class TestSubset(DistributionContract):
     @pytest.fixture(
         params=[
-            Subset((9,)),
             Subset((9,), min_size=1),
-            Subset((3, 1, 2)),
-            Subset((5, 4, 3, 2, 1), min_size=2, max_size=2),
             Subset((0, 1, 2, 3, 4), min_size=1, max_size=3),
-            Subset((0, 1, 2), max_size=0),
             Subset(tuple(range(60)), min_size=3),
         ],
         ids=str,
@@ -228,6 +186,6 @@ class Corner(Distribution):
 
 
 class TestUsersOwn(DistributionContract):
-    @pytest.fixture(params=[Zipf(1), Zipf(2), Zipf(40), Corner((1, 1)), Corner((5, 3))], ids=str)
+    @pytest.fixture(params=[Zipf(40), Corner((5, 3))], ids=str)
     def distribution(self, request: pytest.FixtureRequest) -> Distribution:
         return request.param  # type: ignore[no-any-return]

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import SpaceError
-from schedlang.spaces.module import UnknownPlaceWarning
-from schedlang.spaces.visit import UnrecordedDrawWarning, UnrecordedWorkWarning
+from schedlang.errors import (
+    SpaceError,
+    UnknownPlaceWarning,
+    UnrecordedDrawWarning,
+    UnrecordedWorkWarning,
+)
 from tests.spaces.programs import product, tile
 
 

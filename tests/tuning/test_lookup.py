@@ -109,6 +109,41 @@ def test_a_similar_program_is_verified_measured_and_kept(tmp_path: Path) -> None
     assert again.record == found.record
 
 
+def test_the_database_may_come_before_the_target_or_behind_it(
+    tuned: tuple[Database, sl.TuneResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, _ = tuned
+    path, here = tmp_path / "tune.db", sl.Target("cpu")
+    sl.tune(matmul(), trials=2, database=path, progress=False)
+    found = sl.best(matmul(), database=database, target="cpu")
+    assert found is not None
+    for places in [(database,), (database, "cpu"), (database, here), ("cpu", database)]:
+        again = sl.best(matmul(), *places)
+        assert again is not None and again.record == found.record
+    found = sl.best(matmul(), database=path)
+    assert found is not None
+    for place in (path, str(path)):
+        for places in [(place,), (place, "cpu"), ("cpu", place), (here, place), (place, here)]:
+            again = sl.best(matmul(), *places)
+            assert again is not None and again.record.samples == found.record.samples
+        assert sl.best(matmul(), here, database=place) is not None
+        assert sl.best(matmul(), place, target="cpu") is not None
+        with pytest.raises(sl.errors.TargetError, match="'cpuu'"):
+            sl.best(matmul(), "cpuu", place)
+    with pytest.raises(DatabaseError, match="give the database to look in"):
+        sl.best(matmul(), "cpu")
+    with pytest.raises(TypeError, match="is that a database or a target"):
+        sl.best(matmul(), "cpu", "cpu")
+    with pytest.raises(TypeError, match="multiple values for argument 'target'"):
+        sl.best(matmul(), database, "cpu", target="cpu")  # type: ignore[misc]
+    path.rename(tmp_path / "cpu")
+    monkeypatch.chdir(tmp_path)
+    for places in [("cpu",), ("cpu", "x86/avx2")]:
+        with pytest.raises(TypeError, match="write database= and target="):
+            sl.best(matmul(), *places)
+    assert sl.best(matmul(), database="cpu") is not None
+
+
 def test_nothing_is_found(tuned: tuple[Database, sl.TuneResult], tmp_path: Path) -> None:
     database, _ = tuned
     assert sl.best(sl.workloads.get("SFM", m=8, n=8), "cpu", database) is None

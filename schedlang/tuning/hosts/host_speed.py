@@ -15,6 +15,7 @@ from functools import cache
 
 import numpy as np
 
+from schedlang.errors import HostWarning
 from schedlang.measurement.clock import SYSTEM
 from schedlang.tuning.hosts.messages import GivenOrder
 
@@ -28,12 +29,6 @@ _SPREADS = 5.0
 # disturbed for a moment.
 _OTHERS = 3
 _READINGS = 3
-
-
-class HostWarning(UserWarning):
-    """A host is set apart, as it is not as fast as the others, or sent a reply that is not stored;
-    or all hosts are silent.
-    """
 
 
 @dataclass

@@ -11,12 +11,12 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Self
 
-from schedlang.errors import HostError, users_code
+from schedlang.errors import HostError, HostWarning, users_code
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.printed import first_line
 from schedlang.tuning.hosts.engines import Engine, count_of, executor_of
 from schedlang.tuning.hosts.host import carry_out
-from schedlang.tuning.hosts.host_speed import HostWarning, Judge, UsualTimes
+from schedlang.tuning.hosts.host_speed import Judge, UsualTimes
 from schedlang.tuning.hosts.messages import (
     FAILED,
     MEASURED,

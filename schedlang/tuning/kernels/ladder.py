@@ -8,19 +8,27 @@ they are carried over. Whoever asks names the rungs. What no rung has gets a def
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from schedlang.database import Database, Record
 from schedlang.database.opening import opened_for_reading
 from schedlang.database.programs import Unreadable
-from schedlang.errors import DatabaseError, TargetError, WorkloadError
+from schedlang.errors import (
+    DatabaseError,
+    PackingWarning,
+    TargetError,
+    UntunedWarning,
+    WorkloadError,
+)
 from schedlang.measurement.problem import Problem
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
+from schedlang.targets.kinds import class_of
 from schedlang.tuning.kernels.match import PACKED, Match, caution
 from schedlang.tuning.kernels.race import race
 from schedlang.tuning.kernels.rungs import Lead, Rungs, recorded_elsewhere
@@ -37,19 +45,67 @@ if TYPE_CHECKING:
 
 # -- ``best`` and ``apply`` -----------------------------------------------------------------------
 
-
-class PackingWarning(UserWarning):
-    """A function packs weights in each call; its record was measured with weights packed ahead."""
-
-
-class UntunedWarning(UserWarning):
-    """A function has no verified record of its own: it stays unscheduled, or has a relative's."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
+def _or_target_first(function: Callable[P, T]) -> Callable[P, T]:
+    """Let ``function(what, database, target)`` take ``(what, target, database)`` too, as before.
+
+    A ``Database`` and a path are told from a ``Target`` and its name. Raises TypeError for words
+    that may be either.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        what, places = args[:1], args[1:]
+        if len(places) == 1 and "target" not in named:
+            if "database" in named or _role(places[0], places) == "target":
+                return function(*what, target=places[0], **named)  # type: ignore[arg-type]
+        elif len(places) == 2:
+            one, other = (_role(place, places) for place in places)
+            if one == other == "target":
+                raise _unclear(places)
+            # A word that is no target's name, before what is a database, is a misspelt target.
+            misspelt = one == other and not _is_there(places[0]) and _is_there(places[1])
+            if one == "target" or misspelt:
+                return function(*what, *places[::-1], **named)  # type: ignore[arg-type]
+        return function(*args, **named)
+
+    return call
+
+
+def _role(place: Any, places: tuple[Any, ...]) -> Literal["database", "target"]:
+    """Tell whether an argument is a database or a target; ``places`` are for the message."""
+    if place is None or isinstance(place, Database | os.PathLike):
+        return "database"
+    if not isinstance(place, str):
+        return "target"
+    try:
+        class_of(place)
+    except TargetError:
+        return "database"
+    if _is_there(place):
+        raise _unclear(places)
+    return "target"
+
+
+def _is_there(database: Any) -> bool:
+    return isinstance(database, Database) or os.path.exists(database or "")
+
+
+def _unclear(places: tuple[Any, ...]) -> TypeError:
+    said = ", ".join(map(repr, places))
+    return TypeError(
+        f"best(workload, {said}): is that a database or a target? write database= and target="
+    )
+
+
+@_or_target_first
 def best(
     workload: Workload | Any,
-    target: Target | str = "cpu",
     database: Database | str | os.PathLike[str] | None = None,
+    target: Target | str = "cpu",
     *,
     similar: bool = True,
 ) -> Match | None:
@@ -73,8 +129,8 @@ def best(
     Parameters
     ----------
     workload: what ``tune`` takes.
-    target: a ``Target`` or its name.
     database: a path or a ``Database``; a file is not changed unless something is measured.
+    target: a ``Target`` or its name. The order ``best(workload, target, database)`` works too.
     similar: whether to try schedules of other machines and of similar programs. An
         ``UntunedWarning`` says so where there are records of other machines and none can be tried.
 
@@ -86,10 +142,10 @@ def best(
     with ExitStack() as stack:
         ladder = Ladder(database, target, stack, similar=similar)
         found = ladder.find(workload)
-    ladder.unreadable.warn()
+    ladder.unreadable.warn(stacklevel=3)
     if found is None and similar and ladder.advice:
         message = f"{workload.name} has no record on {target.key}{ladder.advice}"
-        warnings.warn(message, UntunedWarning, stacklevel=2)
+        warnings.warn(message, UntunedWarning, stacklevel=3)
     return found
 
 

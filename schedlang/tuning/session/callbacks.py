@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.database import Record
-from schedlang.errors import users_code
+from schedlang.errors import CallbackWarning, users_code
 from schedlang.measurement import Status
 from schedlang.targets import Target
 from schedlang.tuning.budget import Budget
@@ -42,17 +42,6 @@ class Callback:
 
     def on_best(self, trial: Trial) -> None:
         """Take note of a candidate that is faster than all before it; follows ``on_trial``."""
-
-
-class CallbackWarning(UserWarning):
-    """A callback or a stop rule raised an exception: it is not called again, the run goes on.
-
-    Attributes
-    ----------
-    error: the exception, with its traceback.
-    """
-
-    error: Exception
 
 
 class Guarded:

@@ -15,7 +15,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from schedlang.database import Database, Record, opened_database
 from schedlang.database.run import check_notes, check_tags
-from schedlang.errors import is_interrupt, ordinary
+from schedlang.errors import InterruptedWarning, is_interrupt, ordinary
 from schedlang.measurement.clock import clock_of
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.printed import first_line
@@ -153,17 +153,6 @@ class Call:
 # and ``tune`` itself.
 _STACK_LEVEL = 4
 STORED = "the same call continues the run"
-
-
-class InterruptedWarning(UserWarning):
-    """``tune`` or ``tune_network`` was interrupted (Ctrl-C) and returned the result so far.
-
-    Attributes
-    ----------
-    result: the result so far, where warnings are raised as errors and nothing is returned.
-    """
-
-    result: Any
 
 
 ViewT = TypeVar("ViewT", bound=Screen)

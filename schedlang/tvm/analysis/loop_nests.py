@@ -102,7 +102,7 @@ def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
     return found[0] if len(found) == 1 else None
 
 
-class _Nest(NamedTuple):
+class _AroundPlace(NamedTuple):
     """The loops around a statement, their extents, and the loops that each guard depends on."""
 
     loops: tuple[NestLoop, ...]
@@ -115,7 +115,7 @@ class _StatementReader:
         self._parameters = set(func.params)
         self._buffers: dict[Any, int] = {}
         self._steps: dict[Any, Steps] = {}
-        self._nests: dict[Place, _Nest] = {}
+        self._nests: dict[Place, _AroundPlace] = {}
 
     def read(self, stmt: Any, place: Place) -> list[Statement]:
         """Return the statements in one that is at a place."""
@@ -134,22 +134,22 @@ class _StatementReader:
                 self._steps[one.var] = steps_of(one.value, self._steps, nest.extents)
         return found
 
-    def _nest(self, place: Place) -> _Nest:
+    def _nest(self, place: Place) -> _AroundPlace:
         """Return the loops and guards of a place, whose variables have steps from then on."""
         found = self._nests.get(place)
         if found is None:
             found = self._nests[place] = self._entered(place)
         return found
 
-    def _entered(self, place: Place) -> _Nest:
+    def _entered(self, place: Place) -> _AroundPlace:
         if place.outer is None:
-            return _Nest((), [], ())
+            return _AroundPlace((), [], ())
         own, outer = place.around[-1], self._nest(place.outer)
         if isinstance(own, tirx.For):
             extent = extent_of(own.extent, 1)
             self._steps[own.loop_var] = {len(outer.loops): 1.0} if extent > 1 else {}
             loop = NestLoop(len(self._nests), extent, _KINDS.get(int(own.kind), "serial"))
-            return _Nest((*outer.loops, loop), [*outer.extents, extent], outer.guards)
+            return _AroundPlace((*outer.loops, loop), [*outer.extents, extent], outer.guards)
         condition = own.predicate if isinstance(own, SBlockRealize) else own.condition
         if isinstance(own, tirx.While) or (
             isinstance(own, SBlockRealize) and isinstance(condition, tirx.IntImm)
@@ -158,7 +158,7 @@ class _StatementReader:
         moved = frozenset(loops_of([condition], self._steps, outer.extents))
         return outer._replace(guards=(*outer.guards, moved))
 
-    def _statement(self, stmt: Any, nest: _Nest) -> Statement:
+    def _statement(self, stmt: Any, nest: _AroundPlace) -> Statement:
         value = _Value(nest.extents, self._steps)
         value.read(stmt.value)
         for index in stmt.indices:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.database import Database
-from schedlang.errors import HostError
+from schedlang.errors import HostError, HostWarning
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.clock import Phase
 from schedlang.measurement.disturbance import Disturbance
-from schedlang.tuning.hosts import Hosts, HostWarning, carry_out
+from schedlang.tuning.hosts import Hosts, carry_out
 from schedlang.tuning.hosts.batches import (
     COMPARE,
     MEASURE,

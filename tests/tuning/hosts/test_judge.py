@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from schedlang.errors import HostWarning
 from schedlang.testing.executors import check, tuned
-from schedlang.tuning.hosts import Hosts, HostWarning
+from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.host_speed import Judge
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from schedlang.database.parts import RunPart
-from schedlang.errors import HostError
+from schedlang.errors import HostError, HostWarning
 from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.frames import deflate
-from schedlang.tuning.hosts.host_speed import HostWarning
 from schedlang.tuning.hosts.messages import FAILED, MEASURED, UNTUNABLE, HostReply, Order
 from tests.database.plausible import make_run
 from tests.tuning.fake_time import Played

@@ -14,7 +14,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import Database, Record
-from schedlang.tuning.hosts import Hosts, HostWarning
+from schedlang.errors import HostWarning
+from schedlang.tuning.hosts import Hosts
 from schedlang.tuning.hosts.messages import HostReply
 from tests.tuning.hosts import poison
 from tests.tuning.hosts.poison import EVIL, GOOD, Played, Poison, Recorder

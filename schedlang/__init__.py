@@ -23,8 +23,8 @@ if _typing.TYPE_CHECKING:
         Subset,
         distribution_from_json,
         distribution_to_json,
+        register_distribution as distribution,
     )
-    from schedlang.distributions import register_distribution as distribution
     from schedlang.errors import NotApplicable, SchedlangError
     from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
     from schedlang.instructions.handles import BlockRV, LoopRV

@@ -27,7 +27,7 @@ def write(history: RunHistory, path: str | os.PathLike[str], *, title: str | Non
 
 @register_html_writer
 def html_of(kind: str, value: object) -> str | None:
-    """Return a value as HTML for a notebook: see ``schedlang.notebook``."""
-    from schedlang.notebook import html_of as shown_by_kind
+    """Return a value as HTML for a notebook: see ``schedlang.report.cells``."""
+    from schedlang.report.cells import html_of as shown_by_kind
 
     return shown_by_kind(kind, value)

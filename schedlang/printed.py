@@ -43,7 +43,7 @@ def html_method(kind: str) -> Callable[[object], str | None]:
     """Return a ``_repr_html_``, which notebooks show as the last line of a cell.
 
     The classes stand below what shows them, so they name it by its ``kind``: a file of
-    ``schedlang/notebook/``. ``import schedlang`` registers who imports that, at the first value.
+    ``schedlang/report/``. ``import schedlang`` registers who imports that, at the first value.
     """
 
     def show_html(value: object) -> str | None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from schedlang.codec import CodecError, Stored, codec_of, decode, encode, register
 from schedlang.files import Document, read_json

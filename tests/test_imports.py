@@ -6,7 +6,7 @@ folder                              may import
 the core                            the core, by the order of ``LAYERS``
 ``lab/, tuning/, just_in_time/,     the core and the three parts, and those of this line that
 networks/, shapes/, plot/,          stand before it (``FLOORS``)
-report/, notebook/, bench/, cli/``
+report/, bench/, cli/``
 ``metaschedule/``                   the core and the three parts: it is the way in and out
 ``testing/``                        the same and ``tuning/``: it tests all extension points
 ``schedlang/__init__.py``           the core, and the folders of ``EXPORTED``
@@ -31,7 +31,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
-EXPORTED = ("tuning", "just_in_time", "networks", "shapes", "plot", "report", "notebook")
+EXPORTED = ("tuning", "just_in_time", "networks", "shapes", "plot", "report")
 OWN = "_reports"
 """The file of the package itself, beside ``__init__.py``."""
 LAYERS = (
@@ -57,12 +57,11 @@ FLOORS = {
     "shapes": {"networks", "tuning"},
     "plot": {"shapes", "networks", "tuning"},
     "report": {"plot", "shapes", "networks", "tuning"},
-    "notebook": {"report", "plot", "shapes", "networks", "tuning"},
     "metaschedule": set[str](),
     "testing": {"tuning"},
     "bench": {"tuning"},
     "cli": {
-        *("bench", "notebook", "report", "plot", "shapes", "networks", "metaschedule"),
+        *("bench", "report", "plot", "shapes", "networks", "metaschedule"),
         *("tuning", "lab"),
     },
     "__main__": {"cli"},

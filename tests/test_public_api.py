@@ -111,7 +111,7 @@ def test_a_name_imports_only_what_it_needs() -> None:
     words = [sys.executable, "-c", ONE_NAME]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
     folders, all_are_there = done.stdout.splitlines()
-    others = {"just_in_time", "modules", "networks", "notebook", "plot", "report", "shapes"}
+    others = {"just_in_time", "modules", "networks", "plot", "report", "shapes"}
     assert "tuning" in ast.literal_eval(folders) and others.isdisjoint(ast.literal_eval(folders))
     assert all_are_there == "True"
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
-from schedlang.tvm.analysis import concurrency as _tvm
-from schedlang.tvm.analysis import loop_kinds as _kinds
-from schedlang.tvm.analysis import work as _work
-from schedlang.tvm.schedule import chains as _chains
-from schedlang.tvm.schedule import updates as _updates
+from schedlang.tvm.analysis import concurrency as _tvm, loop_kinds as _kinds, work as _work
+from schedlang.tvm.schedule import chains as _chains, updates as _updates
 
 __all__ = [
     "adds_up",

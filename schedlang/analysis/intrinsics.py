@@ -9,8 +9,7 @@ from functools import cache
 
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.tvm.analysis import accesses as _accesses
-from schedlang.tvm.analysis import patterns as _products
+from schedlang.tvm.analysis import accesses as _accesses, patterns as _products
 from schedlang.tvm.analysis.accesses import Access
 from schedlang.tvm.analysis.patterns import Einsum, MatrixProduct
 from schedlang.tvm.codegen import cpu_features, host_cpu

@@ -9,14 +9,16 @@ from schedlang.errors import NotApplicable
 from schedlang.expressions import IndexMap
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
-from schedlang.tvm import analysis as _tvm
-from schedlang.tvm import schedule as _tvm_schedule
-from schedlang.tvm.analysis import BlockFacts, LoopKind, buffer_index
-from schedlang.tvm.analysis import accesses as _accesses
-from schedlang.tvm.analysis import layout as _layout
-from schedlang.tvm.analysis import patterns as _patterns
-from schedlang.tvm.analysis.accesses import Footprint
-from schedlang.tvm.analysis.accesses import vector_run as _vector_run
+from schedlang.tvm import analysis as _tvm, schedule as _tvm_schedule
+from schedlang.tvm.analysis import (
+    BlockFacts,
+    LoopKind,
+    accesses as _accesses,
+    buffer_index,
+    layout as _layout,
+    patterns as _patterns,
+)
+from schedlang.tvm.analysis.accesses import Footprint, vector_run as _vector_run
 from schedlang.tvm.analysis.layout import BlockMoves
 
 

@@ -343,8 +343,7 @@ def merge(
     ],
 ) -> Answer:
     """Copy records, programs and runs of databases into another one; nothing is doubled."""
-    from schedlang.database import merge as merge_databases
-    from schedlang.database import open_database
+    from schedlang.database import merge as merge_databases, open_database
 
     database_to_write(into)
     for source in sources:
@@ -381,8 +380,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
 ) -> Answer:
     """Remove records that nobody needs, and make the file smaller."""
-    from schedlang.database import open_database
-    from schedlang.database import prune as prune_database
+    from schedlang.database import open_database, prune as prune_database
 
     if keep_best is None and older_than_days is None and not failures:
         raise UsageError("say what goes: --keep-best, --older-than-days or --failures")

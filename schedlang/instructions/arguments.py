@@ -50,8 +50,7 @@ from schedlang.instructions.value_arguments import (
     SequenceArgument,
     own_map,
 )
-from schedlang.tvm import analysis
-from schedlang.tvm import schedule as tvm_schedule
+from schedlang.tvm import analysis, schedule as tvm_schedule
 from schedlang.tvm.values import element_of, index_map_from_tvm
 
 __all__ = [

@@ -33,8 +33,7 @@ from schedlang.instructions.kinds import (
     integers,
 )
 from schedlang.interpreters.python import targets
-from schedlang.tvm.schedule import ffi as tvm_schedule
-from schedlang.tvm.schedule import primitive as ffi
+from schedlang.tvm.schedule import ffi as tvm_schedule, primitive as ffi
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,9 +11,11 @@ from schedlang.instructions.handles import BlockRV, LoopRV, ProgramState, map_ha
 from schedlang.instructions.instruction import InstructionKind, register
 from schedlang.instructions.kinds import Expansion, Macro, Primitive, Sampling, integers
 from schedlang.language.schedule import Schedule
-from schedlang.tvm.schedule import chains as _chains
-from schedlang.tvm.schedule import updates as _updates
-from schedlang.tvm.schedule import vector_math as _vector_math
+from schedlang.tvm.schedule import (
+    chains as _chains,
+    updates as _updates,
+    vector_math as _vector_math,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")

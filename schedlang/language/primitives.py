@@ -30,8 +30,7 @@ from schedlang.instructions.arguments import (
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.declare import at_drawn_place, overlapping, primitive
 from schedlang.tvm.analysis import loop_kinds
-from schedlang.tvm.schedule import forms, updates
-from schedlang.tvm.schedule import primitives as tvm_primitives
+from schedlang.tvm.schedule import forms, primitives as tvm_primitives, updates
 
 # -- Finding blocks and loops, transforming loops, placing blocks, and reductions -----------------
 

@@ -30,8 +30,7 @@ from schedlang.instructions.handles import BadArgument, BlockRV, LoopRV, Program
 from schedlang.instructions.instruction import Instruction, InstructionKind, Result, user_location
 from schedlang.instructions.kinds import Choice, Constraint, Macro, Primitive, Sampling
 from schedlang.interpreters.replay import Interpreter, apply_to
-from schedlang.tvm import errors
-from schedlang.tvm import schedule as tvm_schedule
+from schedlang.tvm import errors, schedule as tvm_schedule
 from schedlang.tvm.schedule.primitives import Location
 from schedlang.workloads.workload import Workload
 

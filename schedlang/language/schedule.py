@@ -26,8 +26,7 @@ from schedlang.instructions.choices import (
 )
 from schedlang.instructions.handles import ProgramState
 from schedlang.instructions.instruction import Line
-from schedlang.interpreters import replay as lines
-from schedlang.interpreters import stored_trace as reader
+from schedlang.interpreters import replay as lines, stored_trace as reader
 from schedlang.interpreters.conversions import flatten, to_tvm
 from schedlang.interpreters.python import as_python, as_tvm_python, diff_lines, print_lines
 from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed

@@ -10,11 +10,11 @@ from schedlang.lab import (
     RecordedSpace,
     SimulatedMeasurer,
     Ways,
+    simulation as score,
     to_kernel_tuner,
     to_t1,
     to_t4,
 )
-from schedlang.lab import simulation as score
 
 sys.modules[f"{__name__}.score"] = score
 

@@ -27,8 +27,7 @@ from schedlang.metaschedule.expressing import (
     expressed,
 )
 from schedlang.metaschedule.importing import Exported, Partial, Unexpressed
-from schedlang.tvm import errors
-from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm import errors, metaschedule as tvm_metaschedule
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

@@ -19,8 +19,7 @@ from schedlang.interpreters.conversions import TVMForm, to_tvm
 from schedlang.interpreters.document import short
 from schedlang.language.schedule import Trace
 from schedlang.targets import as_target
-from schedlang.tvm import errors, program
-from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm import errors, metaschedule as tvm_metaschedule, program
 from schedlang.tvm.codegen import llvm_target
 from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.tvm.metaschedule import kind_of

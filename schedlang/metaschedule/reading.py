@@ -29,8 +29,7 @@ from schedlang.instructions.kinds import Primitive, Sampling, TVMDraw
 from schedlang.interpreters.document import parse, short, want
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
-from schedlang.tvm import errors, program
-from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm import errors, metaschedule as tvm_metaschedule, program
 from schedlang.workloads.construct import from_module
 from schedlang.workloads.workload import Workload
 

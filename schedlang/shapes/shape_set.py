@@ -14,8 +14,7 @@ from schedlang.errors import WorkloadError
 from schedlang.files import as_path
 from schedlang.measurement import describe_latency
 from schedlang.printed import count_text, show_text
-from schedlang.shapes import dispatch as trees
-from schedlang.shapes import shape_file as stored
+from schedlang.shapes import dispatch as trees, shape_file as stored
 from schedlang.shapes.dispatch import mean_of
 from schedlang.shapes.ranges import PointKernel, RangeKernels
 from schedlang.targets import Target, as_target

@@ -22,8 +22,13 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.spaces.space import Space
-from schedlang.targets import Target, as_target, build_callable, export_library
-from schedlang.targets import load as load_library
+from schedlang.targets import (
+    Target,
+    as_target,
+    build_callable,
+    export_library,
+    load as load_library,
+)
 from schedlang.targets.kinds import KINDS, class_of, code_generator, load
 from schedlang.workloads.operators import matmul
 from schedlang.workloads.workload import Workload

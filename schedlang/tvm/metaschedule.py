@@ -13,8 +13,12 @@ from typing import Any
 from tvm.ir import IRModule
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
-from tvm.s_tir.meta_schedule.database import JSONDatabase, PyDatabase, TuningRecord
-from tvm.s_tir.meta_schedule.database import Workload as TVMWorkload
+from tvm.s_tir.meta_schedule.database import (
+    JSONDatabase,
+    PyDatabase,
+    TuningRecord,
+    Workload as TVMWorkload,
+)
 from tvm.s_tir.meta_schedule.tune_context import _normalize_mod
 from tvm.s_tir.schedule import Trace
 from tvm.target import Target as TVMTarget

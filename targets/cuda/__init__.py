@@ -6,11 +6,9 @@ from schedlang.targets.cuda.target import CUDATarget
 
 if TYPE_CHECKING:
     # What only some programs need.
-    from schedlang.lab.emulator import Emulation as Emulation
-    from schedlang.lab.emulator import emulate as emulate
+    from schedlang.lab.emulator import Emulation as Emulation, emulate as emulate
     from schedlang.targets.cuda.limits import occupancy as occupancy
-    from schedlang.targets.cuda.report import Report as Report
-    from schedlang.targets.cuda.report import check as check
+    from schedlang.targets.cuda.report import Report as Report, check as check
 else:
     from schedlang._lazy import attach
 

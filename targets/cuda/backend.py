@@ -19,8 +19,7 @@ from schedlang.targets.measure.backend import Calls, Waits
 from schedlang.targets.measure.numerics import Array
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import Determinism, determinism
-from schedlang.tvm.codegen import device as devices
-from schedlang.tvm.codegen import runtime
+from schedlang.tvm.codegen import device as devices, runtime
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:

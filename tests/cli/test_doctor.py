@@ -10,8 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang import host
-from schedlang.cli import checks as checks_of
-from schedlang.cli import doctor
+from schedlang.cli import checks as checks_of, doctor
 from schedlang.cli.checks import DoctorCheck, run_checks
 from schedlang.targets.cpu.rates import measured_copy, sampled_peak
 from schedlang.targets.measure.timing import TimingPolicy

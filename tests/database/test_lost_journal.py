@@ -17,10 +17,10 @@ import pytest
 from schedlang.database import (
     Database,
     IncompleteDatabaseWarning,
+    file as sqlite_file,
     merge,
     open_database,
 )
-from schedlang.database import file as sqlite_file
 from schedlang.database.file import this_process
 from schedlang.errors import DatabaseError
 from tests.database.plausible import make_record, make_run

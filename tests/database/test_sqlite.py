@@ -21,10 +21,10 @@ import pytest
 from schedlang.database import (
     Database,
     RunDetails,
+    file as sqlite_file,
     open_database,
     opened_database,
 )
-from schedlang.database import file as sqlite_file
 from schedlang.database.file import this_process
 from schedlang.database.place import SCHEMA
 from schedlang.errors import DatabaseError

@@ -10,9 +10,7 @@ import warnings
 from collections.abc import Callable
 
 from tvm import relax, te
-from tvm.script import ir as I
-from tvm.script import relax as R
-from tvm.script import tirx as T
+from tvm.script import ir as I, relax as R, tirx as T
 
 import schedlang as sl
 

@@ -7,8 +7,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from schedlang.distributions import PartitionedTile, PerfectTile
 from schedlang.testing.distributions import FALSE_FAILURE_RATE, fit_p_value

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.just_in_time import kernel_cache as caches
-from schedlang.just_in_time import kernel_choices as choices
+from schedlang.just_in_time import kernel_cache as caches, kernel_choices as choices
 from tests.just_in_time.templates import dense
 
 A = np.random.default_rng(0).random((16, 16), np.float32)

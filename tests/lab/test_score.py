@@ -9,8 +9,7 @@ import statistics
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import schedlang as sl
 from schedlang.lab.simulation import (

@@ -19,8 +19,7 @@ from schedlang.database import Database
 from schedlang.errors import InstructionError
 from schedlang.language.schedule import Schedule
 from schedlang.metaschedule import as_tvm_database
-from schedlang.tvm import metaschedule as tvm_metaschedule
-from schedlang.tvm import program
+from schedlang.tvm import metaschedule as tvm_metaschedule, program
 from schedlang.tvm.codegen.cuda import bound
 from schedlang.tvm.program import block_names
 from schedlang.tvm.schedule import get_module

@@ -15,8 +15,7 @@ import pytest
 import tvm
 from tvm import relax, te
 from tvm.s_tir.meta_schedule.database import JSONDatabase
-from tvm.script import ir as I
-from tvm.script import relax as R
+from tvm.script import ir as I, relax as R
 
 import schedlang as sl
 from schedlang.database import Database

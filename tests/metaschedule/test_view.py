@@ -12,8 +12,7 @@ import tvm
 from tvm import relax
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
-from tvm.script import ir as I
-from tvm.script import relax as R
+from tvm.script import ir as I, relax as R
 from tvm.tirx.function import PrimFunc
 
 import schedlang as sl

@@ -11,8 +11,7 @@ import pytest
 import schedlang as sl
 from schedlang.tuning import budget as time_limit
 from schedlang.tuning.budget import Budget, OutOfTime, within
-from tests.networks.tuning.test_tune_network import Table, mlp
-from tests.networks.tuning.test_tune_network import tune as tune_network
+from tests.networks.tuning.test_tune_network import Table, mlp, tune as tune_network
 from tests.tuning.hosts.replaying import tune
 
 pytestmark = pytest.mark.timeout(120)

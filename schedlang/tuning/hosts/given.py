@@ -17,8 +17,7 @@ from schedlang.measurement.problem import Verify
 from schedlang.printed import first_line
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.space import Space
-from schedlang.targets import Target
-from schedlang.targets import measurer as own_measurer
+from schedlang.targets import Target, measurer as own_measurer
 from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
 from schedlang.tuning.session import Call
 from schedlang.tuning.tasks import TunedTask, task_of_network

@@ -27,8 +27,7 @@ from schedlang.measurement.clock import SYSTEM
 from schedlang.measurement.problem import Problem
 from schedlang.once import LastUsed
 from schedlang.printed import first_line
-from schedlang.targets import measurer as kept_measurer
-from schedlang.targets import toolchain_key
+from schedlang.targets import measurer as kept_measurer, toolchain_key
 from schedlang.tuning.hosts.batches import DESCRIBE, MEASURE, UNSCHEDULED, Batch, measurements_frame
 from schedlang.tuning.hosts.frames import deflate, inflate, unpack
 from schedlang.tuning.hosts.given import Given

@@ -15,8 +15,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
-from tvm.tirx import BufferStore
-from tvm.tirx import IndexMap as TVMIndexMap
+from tvm.tirx import BufferStore, IndexMap as TVMIndexMap
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm.analysis.loop_nests import Statement, statement_of

@@ -26,8 +26,8 @@ from schedlang.tvm.schedule import (
     get_module,
     get_sref,
     get_statement,
+    primitives as _primitives,
 )
-from schedlang.tvm.schedule import primitives as _primitives
 from schedlang.tvm.schedule.ffi import path_to, replace
 from schedlang.tvm.schedule.iterator_maps import may_do_more
 from schedlang.tvm.statements import changed_loop

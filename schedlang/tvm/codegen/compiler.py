@@ -24,8 +24,7 @@ import tvm_ffi
 from tvm.ir import IRModule, TensorLoad
 from tvm.runtime import Device, Executable, Module
 from tvm.support import cc, tar
-from tvm.target import Target as TVMTarget
-from tvm.target import codegen as _codegen
+from tvm.target import Target as TVMTarget, codegen as _codegen
 from tvm.tirx import Broadcast, BufferStore, Ramp
 
 from schedlang.files import replacing

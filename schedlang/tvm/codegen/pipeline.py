@@ -18,8 +18,7 @@ import tvm
 from tvm import s_tir, tirx, transform
 from tvm.ir import IRModule, Range, TensorLoad
 from tvm.ir.transform import module_pass
-from tvm.s_tir import SBlock, SBlockRealize
-from tvm.s_tir import pipeline as _tvm
+from tvm.s_tir import SBlock, SBlockRealize, pipeline as _tvm
 from tvm.sym import Analyzer
 from tvm.target import Target as TVMTarget
 from tvm.tirx import (

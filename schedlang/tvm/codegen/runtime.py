@@ -23,8 +23,7 @@ from tvm import libinfo, rpc
 from tvm.error import RPCSessionTimeoutError
 from tvm.rpc import base
 from tvm.rpc.server import PopenRPCServerState
-from tvm.runtime import Device as _Device
-from tvm.runtime import Module, Tensor
+from tvm.runtime import Device as _Device, Module, Tensor
 from tvm.support import cc
 
 from schedlang.errors import SchedlangError

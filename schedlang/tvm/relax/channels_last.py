@@ -14,8 +14,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import GenericConst, IRModule
 
-from schedlang.tvm.relax import axis_orders as orders
-from schedlang.tvm.relax import channels_last_convolutions as convolutions
+from schedlang.tvm.relax import axis_orders as orders, channels_last_convolutions as convolutions
 from schedlang.tvm.relax.axis_orders import (
     RULES,
     Copies,

@@ -19,9 +19,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock
-from tvm.s_tir.schedule import _ffi_api
-from tvm.s_tir.schedule import _ffi_api as _ffi
-from tvm.s_tir.schedule import schedule as _wrapper
+from tvm.s_tir.schedule import _ffi_api, _ffi_api as _ffi, schedule as _wrapper
 from tvm.tirx import FloatImm
 
 from schedlang.distributions import Categorical, ComputeLocation, PartitionedTile, PerfectTile

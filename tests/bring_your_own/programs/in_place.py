@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tvm.script import from_source
-from tvm.script import tirx as T
+from tvm.script import from_source, tirx as T
 
 from tests.bring_your_own.program import program
 

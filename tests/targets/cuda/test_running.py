@@ -35,8 +35,7 @@ from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy
 from schedlang.targets.worker.executor import Requests, Work
 from schedlang.targets.worker.measurer import PooledMeasurer
 from schedlang.targets.worker.protocol import Reply
-from schedlang.tvm.codegen import device as devices
-from schedlang.tvm.codegen import runtime
+from schedlang.tvm.codegen import device as devices, runtime
 from schedlang.workloads import matmul
 from tests.targets.programs import HUGE_BUFFER, from_body
 

@@ -10,8 +10,7 @@ from tvm.target import Target as TVMTarget
 import schedlang as sl
 from schedlang.errors import TargetError
 from schedlang.targets import as_target
-from schedlang.targets.cuda import attributes, cuda_api
-from schedlang.targets.cuda import target as cuda_target
+from schedlang.targets.cuda import attributes, cuda_api, target as cuda_target
 from schedlang.targets.cuda.attributes import ARCHES
 from schedlang.targets.cuda.cuda_api import Device
 from schedlang.targets.kinds import code_generator

@@ -27,8 +27,7 @@ from schedlang.targets.measure.draws import (
 from schedlang.targets.measure.inputs import InputSource, perturbed
 from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.workloads import from_prim_func, matmul
-from schedlang.workloads import softmax as softmax_workload
+from schedlang.workloads import from_prim_func, matmul, softmax as softmax_workload
 from schedlang.workloads.workload import Argument
 from tests.targets.measure.test_runner import bench_of, outcome, reason
 from tests.targets.programs import from_body

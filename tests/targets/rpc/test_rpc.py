@@ -23,8 +23,7 @@ from schedlang.measurement import Status
 from schedlang.modules import pack_ahead
 from schedlang.targets import Target
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.rpc import measurer as rpc_measurer
-from schedlang.targets.rpc import servers as rpc_launch
+from schedlang.targets.rpc import measurer as rpc_measurer, servers as rpc_launch
 from schedlang.targets.rpc.measurer import RPC
 from schedlang.targets.rpc.servers import Service, start_server, start_tracker
 from schedlang.targets.worker.preparation import LargePolicy

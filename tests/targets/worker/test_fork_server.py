@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from schedlang.host import children_of, descendants
-from schedlang.targets.worker import fork_server, forking
-from schedlang.targets.worker import process as worker_process
+from schedlang.targets.worker import fork_server, forking, process as worker_process
 from schedlang.targets.worker.forking import Child
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from tests.processes import wait_for

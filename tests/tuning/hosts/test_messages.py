@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from schedlang.database import Ask, RunDetails
 from schedlang.database.parts import RunPart, records_to_json

@@ -1,15 +1,46 @@
-"""Parts of what a notebook shows: cards, tables, bars, folded parts. All text is escaped.
+"""What notebooks show of results, traces, spaces and networks: small HTML that needs nothing else.
 
-The colours are mixed from the notebook's own, so they suit light and dark themes. There are no ids,
-so that several outputs stand in one page; a notebook that leaves the style out shows plain tables.
+Each kind of value has a function ``<kind>_html`` in a file of this folder. A class names its kind
+by ``_repr_html_ = html_method("trace")`` (``schedlang/printed.py``); the file is imported when the
+first value of one of its kinds is shown.
+
+Cells are made of cards, tables, bars and folded parts. All text is escaped. The colours are mixed
+from the notebook's own, so they suit light and dark themes. There are no ids, so that several
+outputs stand in one page; a notebook that leaves the style out shows plain tables.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 
 from markupsafe import Markup
+
+_KINDS = {
+    "result_cells": ("result", "comparison", "explanation"),
+    "program_cells": ("program", "record", "trace", "sketches", "space"),
+    "network_cells": ("network", "network_result", "compiled_network"),
+}
+"""The kinds of values by the file that shows them."""
+
+
+def html_of(kind: str, value: object) -> str | None:
+    """Return a value of a kind as HTML.
+
+    None where a notebook shall show its text instead, also for a value that cannot be shown: an
+    error would hide the text too.
+    """
+    [file] = (file for file, kinds in _KINDS.items() if kind in kinds)
+    write = getattr(import_module(f"schedlang.report.{file}"), f"{kind}_html")
+    try:
+        shown: str | None = write(value)
+    except Exception:
+        return None
+    return shown
+
+
+# -- Parts of a cell ------------------------------------------------------------------------------
 
 # The class stands twice to outweigh what JupyterLab says of tables in general.
 _STYLE = Markup(

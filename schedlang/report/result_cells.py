@@ -10,19 +10,8 @@ from markupsafe import Markup
 from schedlang.database.history import TrialGain
 from schedlang.database.past_runs import fastest_first
 from schedlang.database.record import Record
-from schedlang.notebook.markup import (
-    bar,
-    card,
-    clipped,
-    code,
-    folded,
-    join,
-    line,
-    named,
-    row,
-    table,
-)
 from schedlang.printed import count_text, latency_text, ratio_text
+from schedlang.report.cells import bar, card, clipped, code, folded, join, line, named, row, table
 from schedlang.report.comparison import BestOfRun, RunComparison, bests_table
 from schedlang.report.facts import Context, FactTile, tiles
 from schedlang.tuning.explaining import DecisionEffect, Explanation

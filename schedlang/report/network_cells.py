@@ -11,10 +11,10 @@ from schedlang.networks.convention import Tensor
 from schedlang.networks.network import Network
 from schedlang.networks.network_result import NetworkResult, TaskResult
 from schedlang.networks.tasks import Task
-from schedlang.notebook.markup import bar, card, clipped, code, line, table
-from schedlang.notebook.results import tiles_html
 from schedlang.printed import count_text, duration_text, latency_text, speedup_text
+from schedlang.report.cells import bar, card, clipped, code, line, table
 from schedlang.report.facts import FactTile
+from schedlang.report.result_cells import tiles_html
 
 # -- What ``tune_network`` measured: the latency of all tasks, and where it goes ------------------
 

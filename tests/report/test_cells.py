@@ -15,13 +15,13 @@ import pytest
 
 import schedlang as sl
 from schedlang.database.history import RunHistory, gains
-from schedlang.notebook.results import curve
 from schedlang.printed import (
     duration_text,
     latency_text,
     ratio_text,
     speedup_text,
 )
+from schedlang.report.result_cells import curve
 from schedlang.spaces.sketch import Sketches
 from schedlang.tuning.explaining import DecisionEffect, Explanation
 from tests.networks.tuning.test_tune_network import Refusing, Table, mlp, tune
@@ -479,7 +479,7 @@ import sys
 import schedlang as sl
 trace = sl.Schedule(sl.workloads.matmul(4, 4, 4)).trace
 space = sl.default_space("cpu")
-print("schedlang.notebook" in sys.modules, "markupsafe" in sys.modules)
+print("schedlang.report.cells" in sys.modules, "markupsafe" in sys.modules)
 print(bool(trace._repr_html_() and space._repr_html_()), "altair" in sys.modules)
 """
 

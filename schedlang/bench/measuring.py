@@ -22,7 +22,7 @@ from schedlang.bench.peers import (
     torch_peers,
     why_missing,
 )
-from schedlang.bench.torch_operators import NoPeer, TorchOperator
+from schedlang.bench.torch_operators import Define, NoPeer, TorchOperator
 from schedlang.errors import SchedlangError
 from schedlang.measurement import contest, describe_latency
 from schedlang.measurement.finals import WITHIN_NOISE, is_noise
@@ -34,7 +34,6 @@ from schedlang.terminal import table
 from schedlang.tuning.options import TRIALS
 
 if TYPE_CHECKING:
-    from schedlang.bench.torch_operators import Define
     from schedlang.tuning.result import Best
     from schedlang.workloads.workload import Workload
 

@@ -20,11 +20,11 @@ from schedlang.networks.convention import Tensor
 from schedlang.networks.function_programs import ProgramChoice
 from schedlang.targets import Target
 from schedlang.targets.deployment.c_export import LibraryPart, write_c
-from schedlang.targets.deployment.c_functions import declared_code
+from schedlang.targets.deployment.c_functions import Entry, declared_code
 from schedlang.targets.deployment.signature import KernelParameter, Signature
 from schedlang.targets.errors import BuildError, describe
 from schedlang.tvm import errors, program
-from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, element_type
+from schedlang.tvm.codegen.compiler import ENTRY_PREFIX, CompilerTarget, LoadedCode, element_type
 from schedlang.tvm.packing import split_packing
 from schedlang.tvm.program import named_functions
 from schedlang.tvm.relax.calls import with_packed_weights
@@ -41,8 +41,6 @@ from schedlang.tvm.relax.straight_line import (
 from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
-    from schedlang.targets.deployment.c_functions import Entry
-    from schedlang.tvm.codegen.compiler import CompilerTarget, LoadedCode
     from schedlang.tvm.relax.network_program import NetworkProgram
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,14 +31,10 @@ from schedlang.shapes.dispatch import (
     with_exact,
 )
 from schedlang.shapes.extents import MOST, TILES, Extents, Range
-from schedlang.tvm.program import intermediate_shapes
+from schedlang.tvm.program import TensorProgram, intermediate_shapes
 from schedlang.tvm.served_extents import Bounds, Branching, Served
 from schedlang.tvm.symbolic_program import SymbolicProgram, UnifyError, unify
 from schedlang.workloads.construct import Template, assigned
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
-
 
 # -- The kernels of a set: of a single shape, and of a range --------------------------------------
 #

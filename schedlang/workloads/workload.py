@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from schedlang.errors import WorkloadError
@@ -17,13 +17,16 @@ from schedlang.tvm.analysis.roles import (
 )
 from schedlang.tvm.analysis.work import estimate_flops, operand_bits
 from schedlang.tvm.packing import weight_positions, with_weights
-from schedlang.tvm.program import OUTPUTS, stated_outputs, with_stated_outputs
+from schedlang.tvm.program import (
+    OUTPUTS,
+    TensorFunction,
+    TensorProgram,
+    stated_outputs,
+    with_stated_outputs,
+)
 from schedlang.tvm.program_text import without_positions
 from schedlang.tvm.schedule import HeldProgram
 from schedlang.workloads.structural_key import Structure, structure_of
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 Role = Literal["input", "output", "inout"]
 

@@ -34,11 +34,10 @@ from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen, program
 from schedlang.tvm.analysis.races import Determinism, determinism
 from schedlang.tvm.codegen import CodeGenerator, device, runtime
-from schedlang.tvm.program import MAIN, allocated_buffers
+from schedlang.tvm.program import MAIN, TensorProgram, allocated_buffers
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompiledCode, CompilerTarget
-    from schedlang.tvm.program import TensorProgram
 
 
 # -- Programs and their memory --------------------------------------------------------------------

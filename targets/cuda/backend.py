@@ -20,11 +20,10 @@ from schedlang.targets.measure.numerics import Array
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import Determinism, determinism
 from schedlang.tvm.codegen import device as devices, runtime
-from schedlang.tvm.program import MAIN
+from schedlang.tvm.program import MAIN, TensorProgram
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import Device, DeviceArray
-    from schedlang.tvm.program import TensorProgram
 
 
 # -- Programs on the GPU --------------------------------------------------------------------------

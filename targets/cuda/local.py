@@ -14,7 +14,7 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.spaces.space import Space
-from schedlang.targets.cuda.target import find_device
+from schedlang.targets.cuda.target import CUDATarget, find_device
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.target import as_target
 from schedlang.targets.worker.executor import Executor, Next, Work, fitting_workers, share_of_memory
@@ -26,7 +26,6 @@ from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from schedlang.targets.cuda.target import CUDATarget
     from schedlang.tvm.program import TensorProgram
 
 GPU_TIMING = TimingPolicy(min_repeats=7, max_repeats=200, flush_cache=True)

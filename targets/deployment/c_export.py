@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.files import replacing, write_text
 from schedlang.targets.deployment import c_interface as interface
@@ -27,14 +27,12 @@ from schedlang.targets.deployment.signature import Manifest, Signature
 from schedlang.targets.errors import BuildError, LibraryError, describe
 from schedlang.tvm.codegen.compiler import (
     ENTRY_PREFIX,
+    CompiledCode,
+    LoadedCode,
     run_time_functions,
     write_objects,
     write_text_source,
 )
-
-if TYPE_CHECKING:
-    from schedlang.tvm.codegen.compiler import CompiledCode, LoadedCode
-
 
 # -- The C compiler and linker, and what they make of object files --------------------------------
 

@@ -10,20 +10,16 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.codec import CodecError, Stored, decode, encode
 from schedlang.files import Document
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen, program
 from schedlang.tvm.analysis.roles import parameter_roles
-from schedlang.tvm.program import stated_outputs
+from schedlang.tvm.program import TensorFunction, TensorProgram, stated_outputs
 from schedlang.tvm.served_extents import Served, served_of
 from schedlang.tvm.values import tensor_bytes
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorFunction, TensorProgram
-
 
 # -- Signatures -----------------------------------------------------------------------------------
 

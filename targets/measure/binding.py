@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.measurement.problem import Problem, Tolerance, Tolerances
 from schedlang.targets.measure.draws import MANY_STEPS, SPREADS, spreads_of
@@ -27,11 +27,8 @@ from schedlang.tvm.analysis.characters import (
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.partial_results import count_steps, never_rounded
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.tvm.program import from_json, to_json
+from schedlang.tvm.program import TensorProgram, from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
 
 _WIDE_BYTES = 256 << 20
 _FEW_STEPS = 2e7

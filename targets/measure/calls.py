@@ -33,11 +33,10 @@ from schedlang.targets.measure.draws import InputDraw
 from schedlang.targets.measure.timing import ProgramTiming, TimingPolicy, collect
 from schedlang.tvm.analysis.races import Determinism
 from schedlang.tvm.packing import packing_name, split_packing
-from schedlang.tvm.program import MAIN
+from schedlang.tvm.program import MAIN, TensorProgram
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import DeviceArray
-    from schedlang.tvm.program import TensorProgram
 
 
 # -- Calls ----------------------------------------------------------------------------------------

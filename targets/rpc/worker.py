@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.codec import decode, encode
 from schedlang.measurement import Status
@@ -32,12 +32,8 @@ from schedlang.targets.worker.protocol import Dispatcher, Request, refusal, serv
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import UNKNOWN, determinism
 from schedlang.tvm.codegen import runtime as rpc
-from schedlang.tvm.codegen.runtime import RemoteLibrary, RemoteSession
+from schedlang.tvm.codegen.runtime import DeviceArray, RemoteLibrary, RemoteSession
 from schedlang.tvm.program import from_json
-
-if TYPE_CHECKING:
-    from schedlang.tvm.codegen.runtime import DeviceArray
-
 
 # -- A session on a server as a backend -----------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang import host
 from schedlang.measurement import Status
@@ -32,11 +32,7 @@ from schedlang.targets.worker.process_state import (
 )
 from schedlang.targets.worker.protocol import Dispatcher, Request, refusal, serve
 from schedlang.tvm.analysis.races import with_parallel_loops
-from schedlang.tvm.program import from_json
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
-
+from schedlang.tvm.program import TensorProgram, from_json
 
 _QUIET_SECONDS = 0.5
 

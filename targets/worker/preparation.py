@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedlang.errors import SchedlangError, TargetError, WorkloadError
 from schedlang.measurement import Status
@@ -31,12 +31,8 @@ from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.protocol import START_TIMEOUT, Reply, Request
 from schedlang.tvm.analysis.partial_results import count_steps, window_of
 from schedlang.tvm.analysis.races import determinism
-from schedlang.tvm.program import to_json
+from schedlang.tvm.program import TensorProgram, to_json
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
-
 
 _DIVISION = "SIGFPE"
 RUN_TIMEOUT = 10.0

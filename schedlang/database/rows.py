@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
+from operator import itemgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from schedlang.codec import CodecError, codec_of, register
@@ -117,6 +119,8 @@ class RowTable(Generic[T]):
             (place, one.read) for place, one in enumerate(columns.values()) if one.read is not None
         ]
         self._fields = {name: one for name, one in columns.items() if name in hints}
+        # What the class takes, in its order.
+        self._taken = itemgetter(*[self.names.index(one) for one in signature(kind).parameters])
 
     def row(self, value: T, pack: Callable[[str], str | bytes] = str) -> list[Any]:
         """Return the row of a value, without what is no field; ``pack`` is the connection's."""
@@ -140,7 +144,7 @@ class RowTable(Generic[T]):
                 found[place] = read(found[place])
         except ValueError as error:
             raise ValueError(f"column {self.names[place]!r}: {error}") from None
-        return self._kind(**dict(zip(self._fields, found, strict=False)))
+        return self._kind(*self._taken(found))
 
 
 def check_types(row: Sequence[Any], columns: Mapping[str, tuple[type, ...]]) -> None:

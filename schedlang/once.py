@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -13,7 +14,10 @@ Value = TypeVar("Value")
 
 
 class LastUsed(Generic[Value]):
-    """Keeps the values of the keys that were asked for last, at most ``most`` of them."""
+    """Keeps the values of the keys that were asked for last, at most ``most`` of them.
+
+    Threads may ask at once: two that ask for a new key both make its value.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -26,12 +30,16 @@ class LastUsed(Generic[Value]):
         fits: Callable[[Value], bool] = lambda value: True,
     ) -> Value:
         """Return the value of a key, by ``make()`` where there is none that ``fits``."""
-        if key not in self._kept or not fits(self._kept[key]):
-            self._kept[key] = make()
-        self._kept.move_to_end(key)
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+        value = self._kept.get(key)
+        if value is None or not fits(value):
+            value = make()
+        # Another thread may drop the key at any moment.
+        self._kept[key] = value
+        with suppress(KeyError):
+            self._kept.move_to_end(key)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return value
 
 
 class OncePerKey(Generic[Value]):

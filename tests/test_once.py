@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from schedlang.once import LastUsed
@@ -34,3 +36,14 @@ def test_what_fails_is_not_kept() -> None:
     with pytest.raises(ZeroDivisionError):
         kept.get("a", lambda: 1 / 0)
     assert kept.get("a", lambda: 1.0) == 1.0
+
+
+def test_threads_that_drop_each_others_keys_get_their_values() -> None:
+    kept = LastUsed[int](1)
+
+    def ask(first: int) -> bool:
+        return all(kept.get(key, lambda key=key: key) == key for key in range(first, first + 5000))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(ask, range(1, 5)))
+    assert len(kept._kept) <= 2

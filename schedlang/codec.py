@@ -204,7 +204,7 @@ _PLAIN: Mapping[Any, Codec] = {
     float: Codec("a number", (float, int), _real),
 }
 _LISTS: Mapping[Any, tuple[Callable[[Any], Any], Callable[[Any], Any] | None]] = {
-    tuple: (tuple, None),
+    tuple: (tuple, list),
     list: (list, None),
     Sequence: (list, list),
     frozenset: (frozenset, sorted),
@@ -321,7 +321,7 @@ def _fixed(kinds: Sequence[Any]) -> Codec:
         pairs = zip(writers, value, strict=True)
         return [item if write is None else write(item) for write, item in pairs]
 
-    return Codec(noun, (list,), read, write if any(writers) else None)
+    return Codec(noun, (list,), read, write if any(writers) else list)
 
 
 def _mapping(key: Any, kind: Any) -> Codec:

@@ -137,12 +137,13 @@ def through(value: Any, kind: Any = None) -> Any:
 @given(EVERYTHING)
 def test_what_is_written_is_read_again(value: Everything) -> None:
     assert through(value) == value
+    assert decode(Everything, encode(value)) == value
 
 
 def test_how_values_are_stored() -> None:
     assert encode(SAMPLE) == {
         **{"number": 1, "real": 0.5, "truth": True, "text": "a", "what": "red"},
-        **{"pair": (1, "b"), "points": [[1, 0.0], [2, 3.0]], "spans": [[0.0, 1.0, None]]},
+        **{"pair": [1, "b"], "points": [[1, 0.0], [2, 3.0]], "spans": [[0.0, 1.0, None]]},
         **{"names": ["a", "b"], "by_name": {"a": [1.0]}, "by_number": [[3, [4, 0.0]]]},
         **{"tree": [{"name": "l"}, {"name": "r"}], "opaque": "o", "anything": None, "later": []},
     }

@@ -26,7 +26,7 @@ from schedlang.modules.gpu.matrix_operands import (
     sample_factor,
     to_fused_matrix_product,
 )
-from schedlang.modules.gpu.use_tensor_core import order_weights
+from schedlang.modules.gpu.tensor_core_ways import order_weights
 from schedlang.modules.gpu.wgmma_intrinsics import (
     ATOM,
     CHUNK,

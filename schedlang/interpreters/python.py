@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.errors import InvalidTrace
 from schedlang.expressions import IndexMap, IntExpr
@@ -24,11 +24,8 @@ from schedlang.tvm.schedule.intrinsics import definition
 from schedlang.tvm.schedule.iterator_maps import as_in_tvm
 from schedlang.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
 
-
-def script_text(mod: TensorProgram, line: Line = ()) -> str | None:
+def script_text(mod: program.TensorProgram, line: Line = ()) -> str | None:
     """Return TVMScript that reads back as the module; None where TVM's printer loses something.
 
     It loses some values, and names: it renames the second buffer of a name. Instructions name new
@@ -45,7 +42,7 @@ def script_text(mod: TensorProgram, line: Line = ()) -> str | None:
     return script if same else None
 
 
-def json_text(mod: TensorProgram) -> str:
+def json_text(mod: program.TensorProgram) -> str:
     """Return TVM's JSON text of the module, without the places in the user's file."""
     return program.to_json(without_positions(mod))
 
@@ -55,11 +52,11 @@ def quoted(script: str) -> str:
     return script.replace("\\", "\\\\").rstrip()
 
 
-def _made(line: Line, mod: TensorProgram) -> TensorProgram:
+def _made(line: Line, mod: program.TensorProgram) -> program.TensorProgram:
     return replay(line, Workload(mod, program.MAIN)).state.mod
 
 
-def _names(mod: TensorProgram) -> list[str]:
+def _names(mod: program.TensorProgram) -> list[str]:
     found = []
     for func in program.named_functions(mod).values():
         found += [one.name for one in program.parameters(func)]
@@ -217,7 +214,7 @@ def _has_counterpart(instruction: Instruction) -> bool:
     return isinstance(kind, (Choice, Sampling))
 
 
-def _makes(flat: Line, workload: Workload, made: TensorProgram) -> bool:
+def _makes(flat: Line, workload: Workload, made: program.TensorProgram) -> bool:
     """Tell whether TVM alone makes the program of flat instructions."""
     try:
         with as_in_tvm():
@@ -237,7 +234,7 @@ def _step_lines(flat: Line, workload: Workload) -> Iterator[str]:
 
 
 def _scheduled_lines(
-    flat: Line, missing: Sequence[Instruction], made: TensorProgram
+    flat: Line, missing: Sequence[Instruction], made: program.TensorProgram
 ) -> Iterator[str]:
     """Yield the scheduled program; what TVM cannot do and what was done are comments."""
     names = ", ".join(sorted({instruction.kind.name for instruction in missing}))
@@ -271,7 +268,7 @@ def _intrinsic_lines(names: Iterable[str]) -> Iterator[str]:
             yield f"tvm.s_tir.TensorIntrin.register({name!r}, {parsed}, override=True)"
 
 
-def _module_lines(mod: TensorProgram, line: Line = ()) -> Iterator[str]:
+def _module_lines(mod: program.TensorProgram, line: Line = ()) -> Iterator[str]:
     script = script_text(mod, line)
     if script is None:
         yield f"mod = tvm.ir.load_json({json_text(mod)!r})"

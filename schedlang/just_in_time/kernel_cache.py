@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.errors import JitCacheWarning, SchedlangError
 from schedlang.files import write_text
@@ -30,10 +30,6 @@ from schedlang.targets.errors import BuildError
 from schedlang.terminal import LOGGER
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
-
 
 # -- The files of one function's kernels ----------------------------------------------------------
 
@@ -88,7 +84,9 @@ class KernelCache:
             return None
         return kernel
 
-    def build(self, workload: Workload, program_key: str, mod: TensorProgram) -> CompiledFunction:
+    def build(
+        self, workload: Workload, program_key: str, mod: program.TensorProgram
+    ) -> CompiledFunction:
         """Compile a kernel, into a library where there is a folder. Raises BuildError."""
         folder = self._folder.path
         if folder is None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from schedlang.database import Database
 from schedlang.errors import RunInUseError, SchedlangError
@@ -24,10 +24,6 @@ from schedlang.tuning.kernels.rungs import Lead
 from schedlang.tuning.tune_workload import tune
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from schedlang.tvm.program import TensorProgram
-
 
 DEFAULT = "default schedule, not measured"
 
@@ -191,7 +187,7 @@ class Chooser:
 
     # -- building ------------------------------------------------------------------------------
 
-    def _build(self, workload: Workload, key: str, mod: TensorProgram) -> CompiledFunction:
+    def _build(self, workload: Workload, key: str, mod: program.TensorProgram) -> CompiledFunction:
         found = self.cache.load(workload, key)
         return found or self.cache.build(workload, key, workload.labelled(mod))
 
@@ -210,7 +206,7 @@ class Chooser:
         return self._build(workload, program.structural_key(mod), mod)
 
 
-def _replayed(stored: StoredDefault, workload: Workload) -> TensorProgram | None:
+def _replayed(stored: StoredDefault, workload: Workload) -> program.TensorProgram | None:
     try:
         schedule = Trace.from_json(stored.trace, workload).replay()
     except SchedlangError:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -21,10 +21,6 @@ from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races import Determinism, determinism
 from schedlang.tvm.codegen import device as devices, runtime
 from schedlang.tvm.program import MAIN, TensorProgram
-
-if TYPE_CHECKING:
-    from schedlang.tvm.codegen.runtime import Device, DeviceArray
-
 
 # -- Programs on the GPU --------------------------------------------------------------------------
 
@@ -64,7 +60,7 @@ class CUDABackend:
 
     def __init__(
         self,
-        device: Device,
+        device: runtime.Device,
         gpu: CUDARuntime,
         l2_bytes: int,
         clock: Callable[[], float] = time.perf_counter,
@@ -175,7 +171,7 @@ class CUDAProgram:
         self._module = codegen.load_library(library)
         self._launch = self._module[MAIN]
 
-    def entry(self, *tensors: DeviceArray) -> None:
+    def entry(self, *tensors: runtime.DeviceArray) -> None:
         """Run it, and wait for the GPU: errors of its kernels come at the end."""
         self._launch(*tensors)
         self._backend.gpu.synchronize()
@@ -223,7 +219,7 @@ class HostProgram:
         self.determinism = determinism(mod)
         self._call = codegen.compile_for_host(mod)
 
-    def entry(self, *tensors: DeviceArray) -> None:
+    def entry(self, *tensors: runtime.DeviceArray) -> None:
         """Run it on copies, and copy them back."""
         arrays: list[Array] = [tensor.numpy() for tensor in tensors]
         before = [array.copy() for array in arrays]
@@ -253,7 +249,7 @@ class DeviceMemory:
     outside are not found.
     """
 
-    def __init__(self, shape: Sequence[int], dtype: str, device: Device) -> None:
+    def __init__(self, shape: Sequence[int], dtype: str, device: runtime.Device) -> None:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         self._whole = runtime.empty_tensor((size + 2 * GUARD_BYTES,), "uint8", device)
         start = devices.address_of(self._whole)

@@ -194,8 +194,6 @@ class LocalCUDA(PooledMeasurer):
 
 def as_cuda(given: Any) -> CUDATarget:
     """Return the CUDA target that ``given`` means; TargetError for others."""
-    from schedlang.targets.cuda.target import CUDATarget
-
     target = as_target(given)
     if not isinstance(target, CUDATarget):
         raise TargetError(f"LocalCUDA measures on NVIDIA GPUs, and {target!r} is none")
